@@ -24,13 +24,13 @@ func options(capacity uint64, note string) *mmapfilter.Options {
 	return &mmapfilter.Options{Capacity: capacity, Normalisation: note}
 }
 
-// chance decides what fails. It may be asked by several goroutines.
+// chance decides which operations fail. Several goroutines may use it.
 type chance struct {
 	mu   sync.Mutex
 	rand *rand.Rand
-	one  int    // in so many operations fails; 0 means none
+	one  int    // one operation in this many fails; 0 means that none fails
 	only string // the kind of operation that fails; empty means any
-	n    int    // that have failed
+	n    int    // operations that have failed
 }
 
 func newChance(t *testing.T) *chance {
@@ -50,7 +50,7 @@ func (c *chance) intn(n int) int {
 
 var errChance = errors.New("failed by chance")
 
-// fail returns an error now and then, or panics.
+// fail makes an operation of this kind fail by chance: it returns an error, or panics.
 func (c *chance) fail(kind string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,12 +64,13 @@ func (c *chance) fail(kind string) error {
 	return errChance
 }
 
-// flaky is a filesystem of Beam, flaky:///PATH, that has the files of the machine, and fails.
+// flaky is a Beam filesystem, flaky:///PATH, whose files are those of the machine. Its calls fail by
+// chance.
 type flaky struct{ *chance }
 
 const flakyScheme = "flaky://"
 
-var flakyChance = new(chance) // of all flaky filesystems: they are found by their scheme
+var flakyChance = new(chance) // for all flaky filesystems, since Beam creates them from their scheme
 
 func init() {
 	filesystem.Register("flaky", func(context.Context) filesystem.Interface { return flaky{flakyChance} })
@@ -117,7 +118,7 @@ func (f *flakyFile) Read(p []byte) (int, error) {
 	return f.File.Read(p[:min(len(p), 10_000)])
 }
 
-// OpenWrite makes a file appear once it is closed, unless the context has ended.
+// OpenWrite returns a writer whose file appears when the writer is closed, unless the context has ended.
 func (f flaky) OpenWrite(ctx context.Context, name string) (io.WriteCloser, error) {
 	if err := f.fail("create"); err != nil {
 		return nil, err
@@ -145,9 +146,9 @@ func (w *flakyWriter) Close() error {
 	return errors.Join(os.WriteFile(temporary, w.data, 0o666), os.Rename(temporary, w.path))
 }
 
-// TestFailures has calls of the store fail at random. Prism does no bundle again: the first failure
-// ends the job. Then there is no manifest, and the next run leaves the bytes of one that did
-// not fail.
+// TestFailures lets calls of the store fail at random. Prism does not retry bundles, so the first
+// failure ends the job. There must be no manifest then, and a later run that does not fail must write
+// the same bytes as one machine.
 func TestFailures(t *testing.T) {
 	const n = 20_000
 	in, out := t.TempDir(), t.TempDir()
@@ -167,10 +168,10 @@ func TestFailures(t *testing.T) {
 		failed := flakyChance.n > before
 		t.Logf("1 %s in %d fails: %v", kind, one, failed)
 		if failed != (err != nil) {
-			t.Fatalf("something failed: %v, but the error is %v", failed, err)
+			t.Fatalf("an operation has failed: %v, but the error is %v", failed, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), errChance.Error()) {
-			t.Errorf("the error does not say why: %v", err)
+			t.Errorf("the error does not give the cause: %v", err)
 		}
 		manifest := filepath.Join(out, "x.set")
 		if _, statErr := os.Stat(manifest); (statErr == nil) != (err == nil) {
@@ -183,7 +184,7 @@ func TestFailures(t *testing.T) {
 			must(t, os.Remove(manifest))
 		}
 	}
-	// Of a shard or the manifest there is one create, one write or more, and one close.
+	// A shard and the manifest each take one create, at least one write, and one close.
 	for _, kind := range []string{"list", "open", "read", "create", "write", "close"} {
 		try(kind, 1)
 		try(kind, 3)
@@ -201,12 +202,12 @@ func complete(t *testing.T, got, want string) {
 		a, err := os.ReadFile(path)
 		b, wantErr := os.ReadFile(filepath.Join(want, filepath.Base(path)))
 		if err := errors.Join(err, wantErr); err != nil || !bytes.Equal(a, b) {
-			t.Errorf("%s has %d bytes, and not those that it has on one machine: %v", path, len(a), err)
+			t.Errorf("%s has %d bytes, which differ from those built on one machine: %v", path, len(a), err)
 		}
 	}
 }
 
-// TestStore makes a set in a store that is no directory, from files in which no reader can seek.
+// TestStore builds a set in a store that is not a directory, from files in which readers cannot seek.
 func TestStore(t *testing.T) {
 	const n = 20_000
 	ctx, in := context.Background(), t.TempDir()

@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	keysFlag = flag.Int("keys", 200_000, "keys of TestPrism")
-	seedFlag = flag.Uint64("seed", 0, "of what fails in TestRetries and TestFailures; 0 means another in each run")
+	keysFlag = flag.Int("keys", 200_000, "number of keys of TestPrism")
+	seedFlag = flag.Uint64("seed", 0, "chooses what fails in TestRetries and TestFailures; 0 means a random seed")
 )
 
 // must ends the test if err is not nil.
@@ -40,13 +40,13 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	beam.Init()
 	if !testing.Verbose() {
-		slog.SetDefault(slog.New(slog.DiscardHandler)) // what Prism says of failures that are wanted
+		slog.SetDefault(slog.New(slog.DiscardHandler)) // Prism logs the failures that the tests cause
 	}
 	os.Exit(m.Run())
 }
 
-// testKeys yields n keys: repeated, empty, long, with any bytes but a line feed, and mostly of 16
-// bytes.
+// testKeys yields n keys. Most have 16 bytes; others are repeated, empty or long, or have bytes such as
+// 0 and 0xff, but no line feed.
 func testKeys(n int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		key := make([]byte, 0, 16)
@@ -75,7 +75,7 @@ func testKeys(n int) iter.Seq2[[]byte, error] {
 	}
 }
 
-// writeKeys writes n keys to files of different sizes in a directory. One is empty, and one ends
+// writeKeys writes n keys to files of different sizes in a directory. One file is empty, and one ends
 // without a line feed.
 func writeKeys(t testing.TB, dir string, n int) {
 	t.Helper()
@@ -98,7 +98,7 @@ func writeKeys(t testing.TB, dir string, n int) {
 	}
 }
 
-// newPlan writes a plan and returns its bytes, too.
+// newPlan returns a plan, and the bytes of its file.
 func newPlan(t testing.TB, o *mmapfilter.Options, shards int) (*sets.Plan, []byte) {
 	t.Helper()
 	p, err := sets.NewPlan(o, shards)
@@ -110,7 +110,7 @@ func newPlan(t testing.TB, o *mmapfilter.Options, shards int) (*sets.Plan, []byt
 	return p, data
 }
 
-// onPrism runs a job, and returns what it counted.
+// onPrism runs a job on Prism, and returns the job's counters.
 func onPrism(j *job) (map[string]int64, error) {
 	p, s := beam.NewPipelineWithRoot()
 	j.add(s)
@@ -121,7 +121,7 @@ func onPrism(j *job) (map[string]int64, error) {
 	return counts(result), nil
 }
 
-// onOneMachine makes the same set without Beam, in a directory of its own.
+// onOneMachine builds the same set without Beam, in a directory of its own.
 func onOneMachine(t testing.TB, p *sets.Plan, n int) (string, *sets.Summary) {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,12 +150,12 @@ func same(t testing.TB, got, want fs.FS) {
 		b, err := fs.ReadFile(want, name)
 		must(t, err)
 		if !bytes.Equal(a, b) {
-			t.Errorf("%s has other bytes than on one machine", name)
+			t.Errorf("the bytes of %s differ from those built on one machine", name)
 		}
 	}
 }
 
-// TestPrism makes sets on Prism that have the bytes of those made on one machine.
+// TestPrism checks that sets built on Prism have the same bytes as sets built on one machine.
 func TestPrism(t *testing.T) {
 	const few = 50_000
 	for _, c := range []struct {
@@ -180,7 +180,7 @@ func TestPrism(t *testing.T) {
 			n, err := onPrism(j)
 			must(t, err)
 			if n["read"] != int64(c.keys) || n["items"] != int64(summary.Keys) || n["built"] != int64(c.shards) || n["bytes"] != summary.Bytes {
-				t.Errorf("it counted %v; want %+v", n, summary)
+				t.Errorf("the job counted %v; want %+v", n, summary)
 			}
 			same(t, os.DirFS(out), os.DirFS(want))
 		})

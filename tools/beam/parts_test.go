@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// list returns the parts of what globs match.
+// list returns the parts of the files that globs match.
 func list(partBytes int64, globs ...string) (parts []part, err error) {
 	l := &listFn{Globs: globs, PartBytes: partBytes}
 	err = l.ProcessElement(context.Background(), nil, func(p part) { parts = append(parts, p) })
 	return parts, err
 }
 
-// TestParts cuts files at every byte, and long ones at some: each line is in one part, and they are
-// in order.
+// TestParts cuts files into parts, short files at every byte. Each line must be in one part, and the
+// lines must be in order.
 func TestParts(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "keys")
 	for _, text := range []string{
@@ -53,7 +53,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestChanged cuts or extends a file after it was listed. Every such file has an error in a part.
+// TestChanged shortens or extends a file after it was listed. Some part of it must then give an error.
 func TestChanged(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "keys")
 	for _, text := range []string{"ab\ncd\nef\n", "ab\ncd\nef", "ab\n\n\n"} {
@@ -70,14 +70,14 @@ func TestChanged(t *testing.T) {
 					}
 				}
 				if !changed {
-					t.Errorf("%q in steps of %d became %q, and no part says so", text, step, now)
+					t.Errorf("%q in steps of %d became %q, and no part gives an error", text, step, now)
 				}
 			}
 		}
 	}
 }
 
-// TestRefuse tries what would make a set of other keys than those meant.
+// TestRefuse checks that a job refuses input from which it would build a set of the wrong keys.
 func TestRefuse(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
@@ -102,7 +102,7 @@ func TestRefuse(t *testing.T) {
 	}
 	for _, text := range [][]byte{nil, []byte("\x1f"), []byte("\x28\xb5\x2f"), []byte("Z*M")} {
 		if packed(text) {
-			t.Errorf("%q is said to be packed", text)
+			t.Errorf("%q is taken as packed", text)
 		}
 	}
 	_, data := newPlan(t, options(10, "hex"), 2)

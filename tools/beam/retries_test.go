@@ -13,17 +13,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
-// A contract runs a job as Beam's contract has it, and as no runner would on purpose: bundles of any
-// size, in any order; each is done until it succeeds, some again after that, and some twice at the
-// same time; only the output of one that succeeded counts, and only once; what is grouped is in any
-// order.
+// A contract runs a job in ways that Beam's contract allows, but that no runner would choose: bundles
+// have any size and order. A bundle is retried until it succeeds; some run again after that, and some
+// run twice at the same time. Only the output of a run that succeeded is used, and only once. Grouped
+// values come in any order.
 type contract struct {
 	*chance
 	t     *testing.T
-	again int // bundles that were done again
+	again int // retries
 }
 
-// attempt calls f until it does not fail.
+// attempt calls f until f does not fail by chance.
 func (c *contract) attempt(what string, f func() error) {
 	c.t.Helper()
 	for range 10_000 {
@@ -48,7 +48,7 @@ func (c *contract) attempt(what string, f func() error) {
 	c.t.Fatalf("%s fails again and again", what)
 }
 
-// perhapsAgain does a bundle, and sometimes does it again, or twice at once. The last result counts.
+// perhapsAgain runs a bundle. Sometimes it runs the bundle again, or twice at once.
 func (c *contract) perhapsAgain(what string, f func() error) {
 	c.t.Helper()
 	switch c.intn(4) {
@@ -72,7 +72,7 @@ type chunk struct {
 	bytes []byte
 }
 
-// hash does the bundles of hashFn, one after another on the same worker.
+// hash runs the bundles of hashFn, one after another on the same worker.
 func (c *contract) hash(j *job, parts []part) (chunks []chunk, keys []int64) {
 	ctx := context.Background()
 	worker := &hashFn{Plan: j.plan}
@@ -151,7 +151,7 @@ func (c *contract) assemble(j *job, built [][]byte, keys []int64) {
 	})
 }
 
-// iterator is one of Beam's.
+// iterator returns an iterator as Beam passes them to functions.
 func iterator[T any](list []T) func(*T) bool {
 	i := 0
 	return func(to *T) bool {
@@ -164,7 +164,7 @@ func iterator[T any](list []T) func(*T) bool {
 	}
 }
 
-// TestRetries does a job as contract does, in a directory and in a store.
+// TestRetries runs a job by contract, in a directory and in a store, while operations fail by chance.
 func TestRetries(t *testing.T) {
 	const n = 20_000
 	in := t.TempDir()
@@ -193,7 +193,7 @@ func TestRetries(t *testing.T) {
 			t.Error("there is a manifest before the last step")
 		}
 		c.assemble(j, built, keys)
-		t.Logf("%d bundles were done again", c.again)
+		t.Logf("%d retries of bundles", c.again)
 		if c.again == 0 {
 			t.Error("nothing failed")
 		}
@@ -201,7 +201,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// checkChunks checks that chunks have the hashes of the keys, each once, and nothing else.
+// checkChunks checks that the chunks have the hash of each key once, and nothing else.
 func checkChunks(t *testing.T, p *sets.Plan, chunks []chunk, n int) {
 	t.Helper()
 	var want, got []uint64
@@ -222,11 +222,11 @@ func checkChunks(t *testing.T, p *sets.Plan, chunks []chunk, n int) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Fatalf("the chunks have %d hashes, and not those of the %d keys", len(got), len(want))
+		t.Fatalf("the chunks have %d hashes, which differ from those of the %d keys", len(got), len(want))
 	}
 }
 
-// traffic is what goes from step to step.
+// traffic is the data that one step passes to the next.
 type traffic struct {
 	chunks []chunk
 	keys   []int64
@@ -234,8 +234,8 @@ type traffic struct {
 	dir    string // of the shards
 }
 
-// TestConservation loses, doubles and changes what a runner that breaks its contract might: then there
-// is no manifest.
+// TestConservation loses, doubles and changes data between the steps, as a runner that breaks its
+// contract might. The job must fail and write no manifest.
 func TestConservation(t *testing.T) {
 	const n = 5000
 	in := t.TempDir()

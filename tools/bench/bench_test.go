@@ -24,8 +24,8 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// flawed makes a set that loses every hundredth key it accepts, or the last 500, or has room
-// for half of the keys.
+// flawed returns a filter for n keys with a flaw: it "loses" every hundredth key, "forgets" the last
+// 500, or "refuses" keys once it has half of them.
 func flawed(flaw string, n, seed uint64) *Filter {
 	has, accepted := map[string]bool{}, uint64(0)
 	return &Filter{
@@ -47,13 +47,13 @@ func flawed(flaw string, n, seed uint64) *Filter {
 	}
 }
 
-// addFlawed adds flawed filters to those that commands compare with. "absent" cannot be made.
+// addFlawed adds flawed filters to those that commands measure. Creating the filter "absent" fails.
 func addFlawed(t *testing.T, flaws ...string) {
 	t.Cleanup(func() { extra = nil })
 	for _, flaw := range flaws {
 		extra = append(extra, spec{flaw, false, func(s *session, n uint64) (*Filter, error) {
 			if flaw == "absent" {
-				return nil, errors.New("it cannot be made")
+				return nil, errors.New("it cannot be created")
 			}
 			return flawed(flaw, n, s.seed), nil
 		}})
@@ -73,7 +73,7 @@ func short(t *testing.T, args ...string) (rows [][]string) {
 		t.Errorf("left in the directory: %v, %v", left, err)
 	}
 	if text := out.String(); !strings.Contains(text, "go -C tools/bench run . "+args[0]) || !strings.Contains(text, " cores; ") {
-		t.Errorf("no command or no machine in %s", text)
+		t.Errorf("the command or the machine is missing in %s", text)
 	}
 	for line := range strings.Lines(out.String()) {
 		if cells, ok := strings.CutPrefix(strings.TrimSpace(line), "| "); ok {
@@ -83,8 +83,8 @@ func short(t *testing.T, args ...string) (rows [][]string) {
 	return rows
 }
 
-// want finds a row that begins with some cells, and returns the rest of it. No number in it may
-// be missing.
+// want finds a row that begins with the given cells, and returns its other cells. No cell may be NaN or
+// infinite.
 func want(t *testing.T, rows [][]string, begin ...string) []string {
 	t.Helper()
 	i := slices.IndexFunc(rows, func(r []string) bool { return len(r) >= len(begin) && slices.Equal(r[:len(begin)], begin) })
@@ -93,7 +93,7 @@ func want(t *testing.T, rows [][]string, begin ...string) []string {
 	}
 	for _, cell := range rows[i] {
 		if strings.Contains(cell, "NaN") || strings.Contains(cell, "Inf") {
-			t.Errorf("a row has a cell without a number: %q", rows[i])
+			t.Errorf("a row has a cell that is NaN or infinite: %q", rows[i])
 		}
 	}
 	return rows[i][len(begin):]
@@ -112,7 +112,7 @@ func TestLookupRows(t *testing.T) {
 	}
 }
 
-// TestLookupLost checks that a turn fails if a key in the filter is not found.
+// TestLookupLost checks that a turn fails if lookups of present keys do not find some of them.
 func TestLookupLost(t *testing.T) {
 	s := &session{ctx: t.Context(), out: new(bytes.Buffer), notes: new(bytes.Buffer), temp: t.TempDir(), seed: 1}
 	_, f, err := s.build("f.mmf", byDefault.options(2000), 1000)
@@ -126,7 +126,7 @@ func TestLookupLost(t *testing.T) {
 			continue
 		}
 		if _, err := newAsker(f, 2000, 1).turn(q, 1); err == nil {
-			t.Errorf("%v: half of the keys are missing, and none is missed", q)
+			t.Errorf("%v: half of the keys are missing, but the turn succeeds", q)
 		}
 	}
 }
@@ -180,17 +180,17 @@ func TestVariantKeys(t *testing.T) {
 	}
 }
 
-// TestPeersPart checks that measurements made before a filter failed are printed.
+// TestPeersPart checks that, if a filter fails, the measurements before that are printed.
 func TestPeersPart(t *testing.T) {
 	addFlawed(t, "absent")
 	for _, command := range []string{"peers", "space"} {
 		var out, notes bytes.Buffer
 		args := []string{command, "-short", "-size", "64KiB", "-dir", t.TempDir(), "-only", "seiflotfy,absent"}
-		if code := run(t.Context(), args, &out, &notes); code != 2 || !strings.Contains(notes.String(), "it cannot be made") {
+		if code := run(t.Context(), args, &out, &notes); code != 2 || !strings.Contains(notes.String(), "it cannot be created") {
 			t.Errorf("%s: exit status %d, %s", command, code, notes.String())
 		}
 		if !strings.Contains(out.String(), "| seiflotfy/cuckoofilter, f=8, b=4 | ") {
-			t.Errorf("%s: no row of the other one in %s", command, out.String())
+			t.Errorf("%s: no row of the other filter in %s", command, out.String())
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestPeersCheck checks that -check looks up some keys at both ends.
+// TestPeersCheck checks that -check looks up some of the first and some of the last keys.
 func TestPeersCheck(t *testing.T) {
 	addFlawed(t, "loses", "forgets")
 	rows := short(t, "peers", "-check", "2000", "-only", "loses,forgets")
@@ -242,21 +242,22 @@ func TestInsertRows(t *testing.T) {
 		}
 		switch {
 		case name == "loses" && strings.HasPrefix(got[2], "0 of"):
-			t.Errorf("%q loses nothing", got)
+			t.Errorf("%q shows no lost keys", got)
 		case name != "loses" && !strings.HasPrefix(got[2], "0 of"):
 			t.Errorf("%s: %q has lost keys", name, got)
 		case name == "refuses" && got[1] != "full at 47.5 %":
-			t.Errorf("%q has room for half of 95 %%", got)
+			t.Errorf("%q does not show that the filter is full at half of 95 %%", got)
 		}
 	}
 }
 
-// TestInsertsLost: keys that deletes do not find are lost, although only one is looked for afterwards.
+// TestInsertsLost checks that keys that deletes do not find are reported as lost, although only one key
+// is looked up afterwards.
 func TestInsertsLost(t *testing.T) {
 	addFlawed(t, "loses")
 	rows := short(t, "peers", "-loads", "50", "-check", "1", "-only", "loses")
 	if got := want(t, rows, "loses"); number(t, got[1]) < 2 {
-		t.Errorf("%q loses nothing", got)
+		t.Errorf("%q shows no lost keys", got)
 	}
 }
 
@@ -292,7 +293,7 @@ func TestSetRows(t *testing.T) {
 	}
 }
 
-// TestPictures: the committed pictures are what churn -draw makes of the committed CSV file, without
+// TestPictures checks that churn -draw draws the committed pictures from the committed CSV file, without
 // measuring.
 func TestPictures(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "churn")
@@ -300,11 +301,11 @@ func TestPictures(t *testing.T) {
 	must(t, os.WriteFile(out+".csv", []byte(text), 0o666))
 	short(t, "churn", "-draw", "-out", out)
 	if readFile(t, out+".csv") != text {
-		t.Error("churn has measured")
+		t.Error("churn -draw has changed the CSV file")
 	}
 	for _, file := range []string{"churn-rate.svg", "churn-second.svg"} {
 		if readFile(t, file) != readFile(t, filepath.Join(filepath.Dir(out), file)) {
-			t.Errorf("%s is not what \"churn -draw\" draws of churn.csv", file)
+			t.Errorf("%s is not what \"churn -draw\" draws from churn.csv", file)
 		}
 	}
 }
@@ -319,12 +320,12 @@ func TestPicture(t *testing.T) {
 	must(t, err)
 	for text, want := range map[string]bool{p.title: true, ">turnovers<": true, ">mmapfilter<": true, ">linvon/cuckoo-filter<": true, "seiflotfy": false} {
 		if strings.Contains(string(svg), text) != want {
-			t.Errorf("%q is in it: %t", text, !want)
+			t.Errorf("%q is in the picture: %t", text, !want)
 		}
 	}
 	for want, rows := range map[string][][]string{"no rows": {row("d", "random", "1", "2")}, "of 2 cells": {{"a", "1"}}, "invalid": {row("linvon", "random", "1", "many")}} {
 		if _, err := p.draw(rows); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want %q, not: %v", want, err)
+			t.Errorf("want an error with %q, not: %v", want, err)
 		}
 	}
 }
@@ -347,7 +348,7 @@ func TestRebuildRows(t *testing.T) {
 		want(t, rows, name)
 	}
 	if !large(rows) || large(short(t, "rebuild", "-large", "0")) {
-		t.Error("-large 0 does not leave out the large file alone")
+		t.Error("only with -large 0 should the large file be left out")
 	}
 }
 
@@ -360,7 +361,7 @@ func TestSpaceRows(t *testing.T) {
 		}
 	}
 	if got := want(t, rows, "loses"); got[1] == "0 of 38,912" || got[5] != "unknown" {
-		t.Errorf("no false positives, and keys lost: %q", got)
+		t.Errorf("a filter that loses keys and has no false positives: %q", got)
 	}
 }
 
@@ -371,7 +372,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestLive checks that a full filter gives no error, and that a closed one does.
+// TestLive checks that inserting into a full filter gives no error, and using a closed filter does.
 func TestLive(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1}
 	for i, w := range []writing{{}, {batch: 100}, {syncEvery: 10}} {
@@ -400,7 +401,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestErrors checks what cannot be run.
+// TestErrors checks the errors of commands that cannot run.
 func TestErrors(t *testing.T) {
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -445,7 +446,7 @@ func TestErrors(t *testing.T) {
 		if len(args) > 0 && !slices.Contains(args, "-dir") {
 			args = append([]string{args[0], "-dir", dir}, args[1:]...)
 		}
-		if len(args) > 0 && args[0] == "churn" && !slices.Contains(args, "-out") { // otherwise beside the sources
+		if len(args) > 0 && args[0] == "churn" && !slices.Contains(args, "-out") { // by default it is beside the sources
 			args = append(args, "-out", filepath.Join(t.TempDir(), "churn"))
 		}
 		var out, notes bytes.Buffer
@@ -466,8 +467,7 @@ func TestParseCount(t *testing.T) {
 	}
 }
 
-// TestParts checks that every part gets its share of the keys, and that a key is found in its
-// part.
+// TestParts checks that keys are spread evenly over parts, and that a filter in parts finds its keys.
 func TestParts(t *testing.T) {
 	counts := make([]int, 7)
 	for i := range uint64(70_000) {
@@ -482,6 +482,6 @@ func TestParts(t *testing.T) {
 	f, err := makePebble(10)(s, 3*pebbleKeys/2)
 	must(t, err)
 	if c, err := f.Ask(0, 3*pebbleKeys/2); err != nil || c.Keys != 3*pebbleKeys/2 {
-		t.Errorf("of the keys of two parts %d are found: %v", c.Keys, err)
+		t.Errorf("%d of the keys of two parts are found: %v", c.Keys, err)
 	}
 }

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestChild makes another process build a filter and look up keys, and report a task that fails.
+// TestChild has another process build a filter, look up keys, and report a task that fails.
 func TestChild(t *testing.T) {
 	s := &session{ctx: t.Context()}
 	c, err := s.start()
@@ -35,7 +35,7 @@ func TestChild(t *testing.T) {
 		t.Errorf("%d lookups, %v", n, err)
 	}
 	if err := c.ask("Open", OpenArgs{File: path + "-not-there"}, nil); err == nil || !strings.Contains(err.Error(), "not-there") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("opening a file that does not exist: %v", err)
 	}
 	if err := c.end(); err != nil {
 		t.Error(err)

@@ -42,7 +42,7 @@ func TestChurnRows(t *testing.T) {
 				above, err1 := strconv.ParseFloat(got[1], 64)
 				last, err2 := strconv.ParseFloat(strings.TrimSuffix(got[4], " %"), 64)
 				if least := -math.Log2(last / 100); err != nil || err1 != nil || err2 != nil || math.Abs(bits-least-above) > 0.03 {
-					t.Errorf("%s, %s: %q: a key takes %.2f bits more than the least", name, kind, got, bits-least)
+					t.Errorf("%s, %s: %q: a key takes %.2f bits more than the minimum for its rate", name, kind, got, bits-least)
 				}
 			}
 		}
@@ -65,8 +65,8 @@ func TestChurnRows(t *testing.T) {
 	}
 }
 
-// TestChurnCostAround: a cost is the median of the five turnovers around one, or of the first or last
-// five.
+// TestChurnCostAround checks that the cost at a turnover is the median of the five turnovers around it;
+// near an end, of the first or last five; and of half of them if there are few turnovers.
 func TestChurnCostAround(t *testing.T) {
 	r := &churnResult{}
 	for i := range 20 {
@@ -85,7 +85,7 @@ func TestChurnCostAround(t *testing.T) {
 	}
 }
 
-// TestChurnSecond checks the share of second buckets of another filter.
+// TestChurnSecond checks the share of lookups of absent keys that read a second bucket in seiflotfy.
 func TestChurnSecond(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1}
 	f, err := churnedSeiflotfy(s, 4)

@@ -10,8 +10,8 @@ func reads(l *limit) map[string]func(int) uint64 {
 	return map[string]func(int) uint64{"prefetched": l.prefetched, "plain": l.plain, "chain": l.chain}
 }
 
-// TestLimitCounts lets every loop read lines that count themselves. It must read as many as it
-// says, and each line about equally often.
+// TestLimitCounts counts reads: a loop returns the sum of the first words of the lines that it reads. It
+// must read as many lines as it was told to, and each line about equally often.
 func TestLimitCounts(t *testing.T) {
 	const lines, n = 64, 100_000
 	words := make([]uint64, lines*lineWords)
@@ -20,11 +20,11 @@ func TestLimitCounts(t *testing.T) {
 		for line := range lines {
 			clear(words)
 			words[line*lineWords] = 1
-			// The chain depends on what it reads, so it differs each time.
+			// The chain depends on the words that it reads, so it reads other lines each time.
 			got := reads(newLimit(words, 1))[name](n)
 			total += got
 			if got < n/lines*8/10 || got > n/lines*12/10 {
-				t.Errorf("%s: of %d reads %d are of line %d, of %d", name, n, got, line, lines)
+				t.Errorf("%s: of %d reads, %d are of line %d, one of %d lines", name, n, got, line, lines)
 			}
 		}
 		if name != "chain" && total != n {
@@ -40,8 +40,8 @@ func TestLimitCounts(t *testing.T) {
 	}
 }
 
-// TestLimitReadsWhatItAsksFor checks that the prefetched lines are those read later, and that a
-// second call reads others.
+// TestLimitReadsWhatItAsksFor checks that prefetched reads the same lines as plain, and that a second
+// call reads other lines.
 func TestLimitReadsWhatItAsksFor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	words := make([]uint64, 1000*lineWords)
@@ -51,7 +51,7 @@ func TestLimitReadsWhatItAsksFor(t *testing.T) {
 	ahead, plain := newLimit(words, 7), newLimit(words, 7)
 	first := ahead.prefetched(5000)
 	if got := plain.plain(5000); got != first {
-		t.Errorf("the lines of the same numbers add up to %d and %d", first, got)
+		t.Errorf("the lines that prefetched and plain read add up to %d and %d", first, got)
 	}
 	if ahead.prefetched(5000) == first {
 		t.Error("the second call has read the same lines")

@@ -17,8 +17,8 @@ func number(t *testing.T, cell string) float64 {
 	return x
 }
 
-// TestPaperTable3: the rates are those of theory, within five standard errors, and the bits are the
-// paper's but for the head of our files.
+// TestPaperTable3 checks that the rates are within five standard errors of theory, and that the bits of
+// an item are those of the paper, apart from the head of our files.
 func TestPaperTable3(t *testing.T) {
 	rows := short(t, "paper", "-asks", "200000", "-size", "192KiB")
 	head := 8 * 42000.0                                                  // and the overflow area
@@ -41,8 +41,8 @@ func TestPaperTable3(t *testing.T) {
 	}
 }
 
-// TestPaperFigure2: fingerprints that are long enough reach the loads of the paper, and the first key
-// without a slot comes before the first that is refused.
+// TestPaperFigure2 checks that long enough fingerprints reach the loads of the paper, and that the first
+// key that finds no slot comes before the first key that is refused.
 func TestPaperFigure2(t *testing.T) {
 	rows := short(t, "paper", "-figure", "fig2")
 	for b, least := range map[string]float64{"2": 84, "4": 95, "8": 98} {
@@ -69,7 +69,8 @@ func TestPaperFigure4(t *testing.T) {
 	}
 }
 
-// TestPaperFigures: each structure has a row in each table, and those that delete have deletes.
+// TestPaperFigures checks that each structure has a row in each table, and that exactly the structures
+// that can delete have figures for deletes.
 func TestPaperFigures(t *testing.T) {
 	for figure, tables := range map[string]int{"fig5": 2, "fig6": 2, "fig7": 1, "fig8": 1} {
 		rows := short(t, "paper", "-figure", figure)

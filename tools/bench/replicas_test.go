@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 )
 
-// TestReplicasRows: the primary and each replica have figures. The command itself checks that the
-// replicas have in the end what the primary has; how far they come until then is up to the machine.
+// TestReplicasRows checks that the primary and each replica have figures. The command itself checks that
+// the replicas have the items of the primary in the end; how fast they follow depends on the machine.
 func TestReplicasRows(t *testing.T) {
 	rows := short(t, "replicas")
 	want(t, rows, "primary, no replica")
@@ -21,7 +21,7 @@ func TestReplicasRows(t *testing.T) {
 	}
 }
 
-// TestBehind: how far a replica is behind follows from when the primary was where.
+// TestBehind checks how far a replica is behind, which follows from the moments of both.
 func TestBehind(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	primary := []moment{{at(10), 100}, {at(11), 110}, {at(12), 120}, {at(13), 130}}

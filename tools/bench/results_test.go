@@ -39,8 +39,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestResults runs a command whose output is taken, one that fails and leaves its block, and
-// benchmarks of a test written here.
+// TestResults runs the commands of three blocks: one replaces its block, one fails and leaves its block
+// as it was, and one runs benchmarks that are written here.
 func TestResults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -82,12 +82,12 @@ func BenchmarkX(b *testing.B) {
 		t.Errorf("%v", err)
 	}
 	if err := r.run([]string{"says"}); err != nil {
-		t.Errorf("one block alone: %v", err)
+		t.Errorf("running one block: %v", err)
 	}
 }
 
-// cell returns a cell of the first table of a block that has the row and the column. If head is given,
-// the head of the table must begin with it.
+// cell returns a cell of the first table of a block that has the row and the column. The head of the
+// table must begin with head, unless head is empty.
 func (b *block) cell(row, column, head string) (string, error) {
 	var columns []string
 	for i, line := range strings.Split(b.output, "\n") {
@@ -113,8 +113,8 @@ func (b *block) cell(row, column, head string) (string, error) {
 	return "", fmt.Errorf("block %s has no row %q with a column %q", b.name, row, column)
 }
 
-// tableCells returns the cells of a line of a table, without asterisks for bold; or nil for any
-// other line.
+// tableCells returns the cells of a line of a table, without the asterisks of bold text. For any other
+// line, it returns nil.
 func tableCells(line string) []string {
 	inner, ok := strings.CutPrefix(line, "|")
 	if !ok {
@@ -142,8 +142,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestResultsPages checks the form of RESULTS.md and PAPER.md: each block has the output of a command
-// that can run, with machine and date; and there are no figures or machines outside blocks.
+// TestResultsPages checks the form of RESULTS.md and PAPER.md: each block has a command that can run and
+// its output with machine and date; and there are no figures or machines outside blocks.
 func TestResultsPages(t *testing.T) {
 	for _, page := range []string{"RESULTS.md", "PAPER.md"} {
 		text := readFile(t, page)
@@ -167,8 +167,8 @@ func TestResultsPages(t *testing.T) {
 	}
 }
 
-// runnable returns what is wrong with the command of a block: its benchmarks, or the flags of
-// one of our programs.
+// runnable returns or reports what is wrong with the command of a block: unknown benchmarks, or a wrong
+// command or flag of bench.
 func runnable(t *testing.T, command string) error {
 	args := shellSplit(command)
 	if rest, ok := strings.CutPrefix(command, "go -C tools/bench run . "); ok {
@@ -182,7 +182,7 @@ func runnable(t *testing.T, command string) error {
 		return err
 	}
 	if !strings.HasPrefix(command, "go test ./mmapfilter -run ^$ -bench ") && !strings.HasPrefix(command, "go test ./mmapfilter -run '^$' -bench ") {
-		t.Errorf("nothing is known of the command %q", command)
+		t.Errorf("this test does not know how to check the command %q", command)
 		return nil
 	}
 	all := ""
@@ -201,7 +201,7 @@ func runnable(t *testing.T, command string) error {
 	return nil
 }
 
-// shellSplit splits a command into words, some of them in single quotes.
+// shellSplit splits a command into words, some of which are in single quotes.
 func shellSplit(text string) (words []string) {
 	for _, word := range regexp.MustCompile(`'[^']*'|[^ ]+`).FindAllString(text, -1) {
 		words = append(words, strings.Trim(word, "'"))
@@ -209,8 +209,8 @@ func shellSplit(text string) (words []string) {
 	return words
 }
 
-// readmeRows has the figures of README's table: of each row the block that they are from, and for each
-// figure its row, its column and the head of its table, and what it is divided by.
+// readmeRows has the rows of README's tables. Each # stands for a figure of a block of RESULTS.md, given
+// by its row and column there, and if need be by the head of its table and a divisor.
 var readmeRows = []struct {
 	text, block string
 	cells       [][]string
@@ -241,8 +241,7 @@ func cold(engine string, filters ...string) (cells [][]string) {
 	return cells
 }
 
-// TestReadmeFigures checks that the figures in README, their commands and their machine are those of
-// RESULTS.md.
+// TestReadmeFigures checks that README has the figures, commands and machine of RESULTS.md.
 func TestReadmeFigures(t *testing.T) {
 	all, err := blocksOf(readFile(t, "RESULTS.md"))
 	must(t, err)
@@ -286,17 +285,17 @@ func TestReadmeFigures(t *testing.T) {
 		t.Errorf("README has %d rows, of which %d are known", n, rows)
 	}
 	if !strings.Contains(readme, "\n\n"+commands+"\n") {
-		t.Errorf("README has not the commands\n%s", commands)
+		t.Errorf("README does not have the commands\n%s", commands)
 	}
 }
 
-// TestBenchmarkTable: a table has the medians of all runs of a benchmark.
+// TestBenchmarkTable checks that a table has the medians of all runs of a benchmark.
 func TestBenchmarkTable(t *testing.T) {
 	table, err := benchmarkTable("BenchmarkA/on=disk-2 1 4.25 ns/record\nBenchmarkA/on=disk-2 1 12000 ns/record\nBenchmarkA/on=disk-2 1 3 ns/record\nBenchmarkB 7 2 MB/s\n")
 	if want := "| benchmark | ns/record | MB/s |\n|---|---|---|\n| A/on=disk | 4.25 |  |\n| B |  | 2.00 |\n"; err != nil || table != want {
 		t.Errorf("%v, %s", err, table)
 	}
 	if _, err := benchmarkTable("PASS\n"); err == nil {
-		t.Error("no benchmark has run")
+		t.Error("no error, although no benchmark has run")
 	}
 }

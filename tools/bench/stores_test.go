@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStoreRows: behind a guard, absent keys are skipped, and present ones are not.
+// TestStoreRows checks that a guard skips reads of absent keys, and no reads of present keys.
 func TestStoreRows(t *testing.T) {
 	rows := short(t, "stores")
 	for _, c := range []struct {

@@ -12,10 +12,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp/transcript"
 )
 
-// kinds has the clients that commands are sent with.
+// kinds has the kinds of clients that the tests send commands with.
 var kinds = []struct {
 	name     string
-	needs    []string // a program that ends well where the client is there
+	needs    []string // a command that succeeds if the client is installed
 	versions []int
 	connect  func(t testing.TB, s *server, version int) client
 }{
@@ -25,7 +25,7 @@ var kinds = []struct {
 	{name: "node-redis", needs: []string{"node", "-e", "require('redis')"}, versions: []int{2, 3}, connect: newNode},
 }
 
-// lacks returns why a client is not there, or nil.
+// lacks returns why a client is not installed, or nil if it is.
 func lacks(needs []string) error {
 	if len(needs) == 0 {
 		return nil
@@ -37,14 +37,14 @@ func lacks(needs []string) error {
 	return err
 }
 
-// missing skips a test whose client is not there.
+// missing skips a test whose client is not installed.
 func missing(t testing.TB, needs []string) {
 	if err := lacks(needs); err != nil {
 		t.Skip("NOT TESTED: ", err)
 	}
 }
 
-// transcripts are those whose commands depend on no connection.
+// transcripts returns the paths of the transcripts whose commands do not depend on a connection.
 func transcripts(t *testing.T) []string {
 	all, err := filepath.Glob("../internal/server/testdata/*.txt")
 	all = slices.DeleteFunc(all, func(path string) bool {
@@ -83,7 +83,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestPassword gives the password of the server with each client, as that does by itself.
+// TestPassword checks that each client logs in with the server's password.
 func TestPassword(t *testing.T) {
 	s := serve(t, "secret")
 	stranger := newGoRedis(t, &server{port: s.port}, 2)
@@ -105,8 +105,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestDumps copies filters with SCANDUMP and LOADCHUNK, as clients do who go by their documentation: a
-// chunk is loaded at the position that came with it, and the position 0 is the end.
+// TestDumps copies filters with SCANDUMP and LOADCHUNK as their documentation says: a chunk is loaded at
+// the position that came with it, and position 0 means the end.
 func TestDumps(t *testing.T) {
 	for _, k := range kinds {
 		for _, version := range k.versions {
@@ -125,7 +125,7 @@ func TestDumps(t *testing.T) {
 					found, _ := c.send([][]string{append([]string{kind + ".MEXISTS", kind + "copy"}, items...)})[0].([]any)
 					lost := slices.ContainsFunc(found, func(v any) bool { return v != true && v != int64(1) })
 					if len(found) != len(items) || lost || copied < 2 {
-						t.Errorf("%s: %d of %d items, %d chunks; some are missing: %v", kind, len(found), len(items), copied, lost)
+						t.Errorf("%s: %d answers for %d items, %d chunks; items are missing: %v", kind, len(found), len(items), copied, lost)
 					}
 				}
 			})
@@ -133,7 +133,7 @@ func TestDumps(t *testing.T) {
 	}
 }
 
-// copyFilter copies a key by its dump, and returns how many chunks that has.
+// copyFilter copies the filter of a key by a dump, and returns the number of its chunks.
 func copyFilter(t *testing.T, c client, kind string) (chunks int) {
 	t.Helper()
 	for at := int64(0); ; chunks++ {
@@ -170,7 +170,7 @@ func wantOK(t testing.TB, value any) {
 	}
 }
 
-// words returns the words of a line.
+// words splits a line of a transcript into words, as the server does.
 func words(t testing.TB, line string) []string {
 	t.Helper()
 	r := resp.NewReader(strings.NewReader(line + "\n"))

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A client is one of a kind, with a connection of its own.
+// A client has a connection of its own.
 type client interface {
-	// send sends commands at once and returns the values of their replies.
+	// send sends all commands at once and returns the values of their replies.
 	send(commands [][]string) []any
-	// call does a command with the function that the client has for it.
+	// call runs a command with the client's own function for it.
 	call(words []string) any
 	close()
 }
@@ -27,7 +27,7 @@ func newGoRedis(t testing.TB, s *server, version int) client {
 		Addr:       fmt.Sprintf("127.0.0.1:%d", s.port),
 		Protocol:   version,
 		Password:   s.password,
-		MaxRetries: -1, // a CF.DEL that is sent twice may take the item of another key
+		MaxRetries: -1, // a CF.DEL that is sent twice may remove the item of another key
 	})}
 }
 
@@ -39,7 +39,7 @@ func (g goRedis) send(commands [][]string) []any {
 	for _, words := range commands {
 		all = append(all, p.Do(context.Background(), anys(words)...))
 	}
-	p.Exec(context.Background()) // each command has its error
+	p.Exec(context.Background()) // each command has its own error
 	var values []any
 	for _, cmd := range all {
 		values = append(values, plain(cmd.Result()))
@@ -47,8 +47,8 @@ func (g goRedis) send(commands [][]string) []any {
 	return values
 }
 
-// call gives the reply to the type that go-redis reads replies of this command with: its function for
-// the command does no more.
+// call reads the reply with the type that go-redis has for this command. The function that go-redis has
+// for the command does no more.
 func (g goRedis) call(words []string) any {
 	var cmd redis.Cmder
 	ctx, args := context.Background(), anys(words)
@@ -75,7 +75,7 @@ func (g goRedis) call(words []string) any {
 		cmd = redis.NewBoolCmd(ctx, args...)
 	}
 	if dump, sent := cmd.(*redis.ScanDumpCmd); sent {
-		if err := dump.Err(); err != nil && err != redis.Nil { // as at the end of CF.SCANDUMP
+		if err := dump.Err(); err != nil && err != redis.Nil { // the end of CF.SCANDUMP is redis.Nil
 			return err
 		}
 		return []any{dump.Val().Iter, dump.Val().Data}
@@ -117,7 +117,7 @@ func newRueidis(t testing.TB, s *server, version int) client {
 		InitAddress:  []string{fmt.Sprintf("127.0.0.1:%d", s.port)},
 		AlwaysRESP2:  version == 2,
 		Password:     s.password,
-		DisableCache: true, // the server does not tell clients what changes (CLIENT TRACKING)
+		DisableCache: true, // the server does not report changes to clients (CLIENT TRACKING)
 	})
 	must(t, err)
 	return rueidisClient{c}
@@ -137,7 +137,8 @@ func (r rueidisClient) send(commands [][]string) []any {
 	return values
 }
 
-// call reads the reply with the method that suits the command. rueidis builds words alone.
+// call reads the reply with the method that suits the command. The builders of rueidis for commands only
+// assemble words.
 func (r rueidisClient) call(words []string) any {
 	result := r.c.Do(context.Background(), r.c.B().Arbitrary(words...).Build())
 	switch words[0] {
@@ -165,7 +166,7 @@ func anys(words []string) []any {
 	return all
 }
 
-// plain returns a value of few types, or the error.
+// plain converts a result to a value of few types: see value_test.go.
 func plain[T any](value T, err error) any {
 	if errors.Is(err, redis.Nil) || rueidis.IsRedisNil(err) {
 		return nil

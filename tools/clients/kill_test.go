@@ -11,19 +11,19 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 10, "how often TestKills kills the server")
-	seed  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of TestKills")
+	kills = flag.Int("kills", 10, "how many times TestKills kills the server")
+	seed  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of TestKills")
 )
 
-// TestKills kills the server while three clients write, or those of them that are there, and starts it
-// again. What it answered is there, whatever the filters were doing: they are small at first, and grow.
-// Each client sends what no other does, and no client sends a command twice.
+// TestKills kills the server while clients write, and starts it again: three clients, or as many of them
+// as are installed. Items of commands that were answered must be there, even if filters were growing.
+// Clients send different items, and no client sends a command twice.
 func TestKills(t *testing.T) {
 	t.Logf("-seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
 	s := serve(t, "")
 	var writers []*writer
-	var answers atomic.Int64 // to all of them
+	var answers atomic.Int64 // to all writers
 	var stop atomic.Bool
 	for _, k := range kinds {
 		if k.name == "rueidis" {
@@ -50,7 +50,7 @@ func TestKills(t *testing.T) {
 		}
 		s.kill()
 		stop.Store(true)
-		s.start() // before they end: node-redis keeps what it has not sent for the next server
+		s.start() // before the writers end: node-redis keeps unsent commands for the next server
 		working.Wait()
 		for _, w := range writers {
 			w.awake()
@@ -69,7 +69,7 @@ func TestKills(t *testing.T) {
 	t.Logf("%d kills, %d answers", *kills, answers.Load())
 }
 
-// A writer writes with a client.
+// A writer writes items with a client.
 type writer struct {
 	t       *testing.T
 	name    string
@@ -77,11 +77,11 @@ type writer struct {
 	n       int // items so far
 	answers *atomic.Int64
 	stop    *atomic.Bool
-	kept    map[string][]string // by the name of the key, items that must be there
-	fresh   map[string][]string // likewise, since the server has started
+	kept    map[string][]string // items that must be there, by the name of their key
+	fresh   map[string][]string // the same, only since the last start of the server
 }
 
-// write writes until it is told to stop, or finds the server dead.
+// write writes until stop is set or the server is dead.
 func (w *writer) write() {
 	for alive := true; alive && !w.stop.Load(); {
 		var commands [][]string
@@ -102,8 +102,8 @@ func (w *writer) write() {
 	}
 }
 
-// next returns a command that nobody has sent yet: an item is in no other, but for what CF.DEL deletes,
-// which need not be there from then on.
+// next returns a new command. Its items are in no earlier command, except that CF.DEL deletes an earlier
+// item, which need not be there from then on.
 func (w *writer) next(i int) []string {
 	item := func() string {
 		w.n++
@@ -126,7 +126,7 @@ func (w *writer) next(i int) []string {
 	return []string{"CF.INSERT", key, "ITEMS", item(), item()}
 }
 
-// answered notes what a command that was answered has written.
+// answered notes the items of a command that was answered.
 func (w *writer) answered(words []string) {
 	key, items := words[1], words[2:]
 	switch words[0] {

@@ -45,7 +45,7 @@ func newNode(t testing.TB, s *server, version int) client {
 	return newProcess(t, "node", "client.js", s.port, version, s.password)
 }
 
-// python is that of Debian, which has Debian's modules.
+// python is Debian's, because Debian's packages of modules are for it.
 const python = "/usr/bin/python3"
 
 func (p *process) close() {
@@ -85,7 +85,7 @@ func (p *process) ask(call bool, commands [][]string) []any {
 	return values.([]any)
 }
 
-// decode returns the value that a line of JSON has.
+// decode returns the value of a line of JSON.
 func decode(line string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(line))
 	d.UseNumber()
@@ -121,7 +121,7 @@ func fromJSON(v any) any {
 	return v
 }
 
-// characters returns a text with a character for each byte, and bytesOf the bytes of such a text.
+// characters returns a text with one character for each byte; bytesOf returns the bytes of such a text.
 func characters(bytes string) string {
 	var b strings.Builder
 	for i := range len(bytes) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRedisCLI gives the transcripts to redis-cli, a line for each command. It prints JSON.
+// TestRedisCLI gives the commands of the transcripts to redis-cli, one a line. redis-cli prints JSON.
 func TestRedisCLI(t *testing.T) {
 	missing(t, []string{"redis-cli", "--version"})
 	for _, version := range []int{2, 3} {
@@ -39,7 +39,8 @@ func TestRedisCLI(t *testing.T) {
 
 var errorOfCLI = regexp.MustCompile(`error:("(?:[^"\\]|\\.)*")`)
 
-// fromCLI returns the value of a line that redis-cli prints: JSON, but for errors.
+// fromCLI returns the value of a line that redis-cli prints. The line is JSON, except that errors in it
+// are not.
 func fromCLI(t *testing.T, line string) any {
 	t.Helper()
 	value, err := decode(errorOfCLI.ReplaceAllString(line, `{"error": $1}`))
@@ -47,8 +48,7 @@ func fromCLI(t *testing.T, line string) any {
 	return value
 }
 
-// TestRedisBenchmark has redis-benchmark send commands, of which none may fail, and counts what they
-// did.
+// TestRedisBenchmark has redis-benchmark send commands. None may fail, and CF.ADD must insert all items.
 func TestRedisBenchmark(t *testing.T) {
 	missing(t, []string{"redis-benchmark", "--version"})
 	s := serve(t, "")

@@ -48,7 +48,7 @@ type server struct {
 	cmd      *exec.Cmd
 }
 
-// serve starts a server, which ends with the test. The password may be empty: there is none then.
+// serve starts a server, which ends with the test. If password is empty, the server has none.
 func serve(t testing.TB, password string) *server {
 	t.Helper()
 	s := &server{t: t, dir: t.TempDir(), password: password}
@@ -62,8 +62,8 @@ func serve(t testing.TB, password string) *server {
 	return s
 }
 
-// start starts the server and waits until it listens. After the first time it has the same port. The
-// rate is so low that no item is taken for another.
+// start starts the server and waits until it listens. From the second start on, the port stays the same.
+// The rate is so low that no item is taken for another.
 func (s *server) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port), "--rate", "0.000001")

@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// A value is what a client makes of a reply: nil, bool, int64, string, []any, map[string]any or error.
+// The value of a reply is nil, or a bool, int64, string, []any, map[string]any or error.
 
-// parse returns the value of the lines of a reply, and the lines that follow. A bounded number stays
-// text.
+// parse returns the value of the reply that lines begin with, and the lines after it.
 func parse(t testing.TB, lines []string) (value any, rest []string) {
 	line, rest := lines[0], lines[1:]
 	n, err := strconv.Atoi(line[1:])
@@ -55,13 +54,13 @@ func parse(t testing.TB, lines []string) (value any, rest []string) {
 	return int64(n), rest
 }
 
-// bounded is a number of which a transcript says only how large it may be.
+// bounded is the text of a number of which a transcript gives only the greatest value.
 type bounded string
 
-// kindOfError matches the first words of errors that some clients drop.
+// kindOfError matches the first word of an error, if some clients drop it.
 var kindOfError = regexp.MustCompile("^(ERR|EXECABORT) ")
 
-// show returns lines for a value, which are the same for two values that clients do not tell apart.
+// show returns lines for a value. They are the same for two values that clients do not tell apart.
 func show(value any) []string {
 	switch v := value.(type) {
 	case nil:
@@ -92,7 +91,7 @@ func show(value any) []string {
 	return []string{fmt.Sprintf("%T %v", value, value)}
 }
 
-// asIntegers has truth values be integers, as some functions of clients return them.
+// asIntegers replaces truth values by integers, which some functions of clients return in their place.
 func asIntegers(lines []string) []string {
 	for i, l := range lines {
 		switch l {

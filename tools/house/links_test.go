@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLinks checks that the links of pages, but those to other sites, lead to a file, and to a heading
-// if they name one.
+// TestLinks checks that the links of pages, except links to other sites, lead to a file, and to a
+// heading if they name one.
 func TestLinks(t *testing.T) {
 	for _, page := range strings.Fields(git(t, "../..", "ls-files", "*.md")) {
 		if broken := brokenLinks(t, "../..", page); len(broken) > 0 {
@@ -23,7 +23,7 @@ func TestLinks(t *testing.T) {
 		"other.md":   "## Two words, `here`!\n",
 	})
 	if broken := brokenLinks(t, dir, "in/page.md"); !slices.Equal(broken, []string{"gone.md", "#gone", "../other.md#a-page"}) {
-		t.Errorf("a page has links that lead nowhere: %q", broken)
+		t.Errorf("the links that lead nowhere are said to be %q", broken)
 	}
 }
 
@@ -59,7 +59,7 @@ func brokenLinks(t *testing.T, dir, page string) (broken []string) {
 	return broken
 }
 
-// slugs returns the names that the headings of a page have in links.
+// slugs returns the names by which links refer to the headings of a page.
 func slugs(page string) (slugs []string) {
 	for _, h := range heading.FindAllStringSubmatch(page, -1) {
 		slugs = append(slugs, strings.ReplaceAll(strings.ToLower(notSlug.ReplaceAllString(h[1], "")), " ", "-"))

@@ -23,10 +23,10 @@ import (
 const (
 	maxLines    = 600 // of a file: about what one person reads in a sitting
 	maxFunction = 70  // lines of a function: about a screen
-	maxColumns  = 105 // of prose in a comment: a wider line is broken by windows that are side by side
+	maxColumns  = 105 // of prose in a comment: windows side by side would wrap a wider line
 )
 
-// longFunctions may have more than maxFunction lines. No function joins them.
+// longFunctions may have more than maxFunction lines. No function is added to this list.
 var longFunctions = []string{
 	"layout/_asm/batch.go compactBatch",
 }
@@ -41,7 +41,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// A file is a Go file in any module of the house.
+// A file is a Go file of any module of the repository.
 type file struct {
 	name string // below the root, with slashes
 	text string
@@ -55,7 +55,7 @@ func (f file) isTest() bool   { return strings.HasSuffix(f.name, "_test.go") }
 // check returns what the modules below root break of the rules of the house.
 func check(t *testing.T, root, essay string) (broken []string) {
 	t.Helper()
-	var all, written []file // written by people
+	var all, written []file // all files; files written by people
 	must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		must(t, err)
 		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
@@ -86,7 +86,8 @@ func check(t *testing.T, root, essay string) (broken []string) {
 
 var testNamed = regexp.MustCompile(`\bTest[A-Z]\w*`)
 
-// checkGate reports tests that the gate names and that do not exist: go test runs none without a word.
+// checkGate reports tests that the gate names and that do not exist: go test does not fail if no test
+// matches.
 func checkGate(gate string, files []file) (broken []string) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(testNamed.FindAllString(gate, -1)))) {
 		exists := slices.ContainsFunc(files, func(f file) bool { return strings.Contains(f.text, "\nfunc "+name) })
@@ -102,8 +103,9 @@ var (
 	bareWriter = regexp.MustCompile(`([^.])\bWriter\.`)
 )
 
-// checkStory reports functions that "One insert, from the key to the disk" names and that do not
-// exist. There, Writer without a package is the type of package writer. NAME.stash and a.go are files.
+// checkStory reports functions and types that "One insert, from the key to the disk" names and that do
+// not exist. In that section, Writer without a package is the type of package writer. NAME.stash and
+// a.go are files.
 func checkStory(files []file) (broken []string) {
 	declared, story := map[string]bool{}, ""
 	for _, f := range files {
@@ -144,7 +146,7 @@ func must(t *testing.T, err error) {
 }
 
 // checkSize reports a file or a function that is too long, and comments that are too wide. Tables and
-// pictures, which begin with a tab, and directives may be wider: they cannot be broken.
+// pictures, which begin with a tab, and directives may be wider, because they cannot be wrapped.
 func checkSize(f file) (broken []string) {
 	if n := strings.Count(f.text, "\n"); n > maxLines {
 		broken = append(broken, fmt.Sprintf("%s has %d lines, more than %d", f.name, n, maxLines))
@@ -200,8 +202,8 @@ var (
 	ruleNamed  = regexp.MustCompile(`\b[A-Z][0-9]+\b`)
 )
 
-// checkRules reports rules of essays that have the number of another rule, or that no test names.
-// Packages crashsim and guardtest are tests, too.
+// checkRules reports rules of essays that have the number of another rule, or that no test names. The
+// files of packages crashsim and guardtest are taken as tests.
 func checkRules(files []file) (broken []string) {
 	stated, tested := map[string]string{}, map[string]bool{}
 	for _, f := range files {
@@ -227,7 +229,8 @@ func checkRules(files []file) (broken []string) {
 	return broken
 }
 
-// importsOf returns the packages of the house that each of them imports on Linux on amd64, as folders.
+// importsOf returns, for each package of the repository, the packages of the root module that it imports
+// on Linux on amd64. Packages are given by their folders.
 func importsOf(t *testing.T, root string, files []file) map[string]map[string]bool {
 	on := build.Context{GOOS: "linux", GOARCH: "amd64", Compiler: "gc", ReleaseTags: build.Default.ReleaseTags}
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -258,8 +261,8 @@ type part struct {
 	imports []string
 }
 
-// readPlan finds the parts in an essay: in its section on them, each line after a tab is a part and its
-// subject, or an arrow and what the part before imports.
+// readPlan reads the parts from the section "The parts" of an essay. Each of its lines with a tab has a
+// part and its subject, or an arrow and the parts that the part above imports.
 func readPlan(essay string) (plan []part) {
 	_, section, _ := strings.Cut(essay, "\n// # The parts\n")
 	section, _, _ = strings.Cut(section, "\n// # ")

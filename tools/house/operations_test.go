@@ -30,8 +30,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// unlisted returns the errors and the fields of Stats in the packages that no row of a page begins with.
-// Where several packages have one of the same name, a row may have one for all.
+// unlisted returns the errors and the fields of Stats of the packages that are not in the first cell of
+// any row of a page. A name without a package stands for this name in all packages.
 func unlisted(t *testing.T, root string, dirs []string, page string) (missing []string) {
 	var rows strings.Builder
 	for line := range strings.Lines(page) {
@@ -71,7 +71,8 @@ func unlisted(t *testing.T, root string, dirs []string, page string) (missing []
 	return missing
 }
 
-// errorsOf returns the names of the errors that a declaration has. One of a struct it adds to structs.
+// errorsOf returns the names of the errors in a declaration. If that declares a struct, errorsOf adds it
+// to structs.
 func errorsOf(s ast.Spec, structs map[string]*ast.StructType) (names []string) {
 	switch s := s.(type) {
 	case *ast.ValueSpec:
@@ -91,7 +92,7 @@ func errorsOf(s ast.Spec, structs map[string]*ast.StructType) (names []string) {
 	return names
 }
 
-// fieldsOf returns the exported fields of a struct, and those of structs in it.
+// fieldsOf returns the exported fields of a struct, and of the structs embedded in it.
 func fieldsOf(name string, structs map[string]*ast.StructType) (fields []string) {
 	if structs[name] == nil {
 		return nil
@@ -109,7 +110,8 @@ func fieldsOf(name string, structs map[string]*ast.StructType) (fields []string)
 	return fields
 }
 
-// TestUnlisted checks a page that lacks one of each.
+// TestUnlisted checks a page that lacks errors of both kinds, and fields of a struct and of an embedded
+// one.
 func TestUnlisted(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
@@ -120,6 +122,6 @@ func TestUnlisted(t *testing.T) {
 	const page = "| error | means |\n| `a.ErrOne`, `OneError` | `ErrTwo` |\n| `Len` | `Cap` |\nText: `TwoError` `Lines`\n"
 	got := strings.Join(unlisted(t, dir, []string{"a"}, page), " ")
 	if want := "ErrTwo (a) TwoError (a) Cap (a) Lines (a)"; got != want {
-		t.Errorf("it misses %s, not %s", got, want)
+		t.Errorf("the page lacks %s, not %s", got, want)
 	}
 }

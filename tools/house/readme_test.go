@@ -14,22 +14,23 @@ import (
 	"time"
 )
 
-var doReadme = flag.Bool("readme", false, "TestReadme does what README says, in a clone of the last commit")
+var doReadme = flag.Bool("readme", false, "let TestReadme run the commands of README, in a clone of the last commit")
 
-// commandTime bounds a command of README. Those that take longer belong to a step of the gate.
+// commandTime limits each command of README. A step of the gate runs commands that take longer.
 const commandTime = 2 * time.Minute
 
-// TestReadme checks README.md, and with -readme does what it tells a newcomer to do.
+// TestReadme checks README.md. With -readme, it also runs the commands of README.
 //
-// A block of Go is a program that step consumer builds and runs, verbatim. An indented
-// block has commands: bash runs each line in the root of a fresh clone, in order, and the line must exit
-// with 0. Then there are no new files that .gitignore does not name. Shown output is compared but for
-// numbers, unless these are sizes:
+// A block of Go must be one of the programs that step consumer builds and runs. An indented block has
+// commands: bash runs each line in the root of a fresh clone, in order, and the line must exit with 0.
+// In the end, there must be no new files that .gitignore does not name. A line may show the output of
+// its command:
 //
-//	seq 3 | wc -l     # -> 3                       its lines, with " and " between them: each contains this
+//	seq 3 | wc -l     # -> 3
 //
-// A block below a paragraph that ends in "prints" is the output of the command before it. Commands of
-// elsewhere are not run here.
+// Each line of the output contains what is shown for it; " and " separates lines. An indented block
+// below a paragraph that ends in "prints" is the whole output of the command before it. Numbers are not
+// compared, unless they are sizes. Commands in elsewhere are not run here.
 func TestReadme(t *testing.T) {
 	dir, err := filepath.Abs("../..")
 	must(t, err)
@@ -65,27 +66,28 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// A readme checks the text of a README, or of RECIPES.md.
+// A readme checks the text of README.md or RECIPES.md.
 type readme struct {
 	name    string // of the page
-	exact   bool   // numbers of output are compared, too
+	exact   bool   // whether numbers in outputs are compared, too
 	dir     string // where commands run
 	gate    string // the text of .ci/run
-	run     bool   // the commands
+	run     bool   // whether to run the commands
 	log     func(...any)
-	printed string // by the last command
+	printed string // what the last command printed
 	marks   []mark // of commands that are not run here
 	broken  []string
 }
 
-// A mark says that a step of the gate runs commands that begin so. The step has the last word of these.
+// A mark says that a step of the gate runs the commands with this prefix. The text of the step must have
+// the last word of the prefix.
 type mark struct{ prefix, step string }
 
 // elsewhere has the commands of README that other steps run.
 var elsewhere = []mark{
 	{"go get", "consumer"},
 	{"go install", "consumer"},
-	{"go run ./tools/mmapfilter demo", "demo"}, // it looks at what it prints
+	{"go run ./tools/mmapfilter demo", "demo"}, // the step checks the output
 	{"go test ./mmapfilter", "bench"},          // runs every benchmark of ./mmapfilter once
 	{"go test", "test"},                        // takes minutes
 	{"go -C tools/bench", "bench"},             // its tests run all of tools/bench with little to do
@@ -99,14 +101,14 @@ func (r *readme) report(line int, format string, args ...any) {
 	r.broken = append(r.broken, fmt.Sprintf("%s:%d: %s", r.name, line, fmt.Sprintf(format, args...)))
 }
 
-// check goes through the lines of README.
+// check checks the lines of the page.
 func (r *readme) check(text string) {
 	lines, used := strings.Split(text+"\n", "\n"), map[mark]bool{}
 	for i := 0; i < len(lines); i++ {
 		line, begin := lines[i], i
 		switch {
 		case strings.HasPrefix(line, "<!--"):
-			r.report(i+1, "a comment, which whoever reads the text sees")
+			r.report(i+1, "a comment: people who read the source of the page see it")
 		case strings.HasPrefix(line, "```"):
 			for i++; i < len(lines)-1 && lines[i] != "```"; i++ {
 			}
@@ -120,16 +122,16 @@ func (r *readme) check(text string) {
 	}
 	for _, m := range r.marks {
 		if !used[m] {
-			r.report(0, "it has no command that begins with %s", m.prefix)
+			r.report(0, "the page has no command that begins with %s", m.prefix)
 		}
 	}
 	r.reading(text)
 }
 
-// programs are where step consumer has programs that it builds and runs.
+// programs matches the programs that step consumer builds and runs.
 const programs = "tools/release/pack/testdata/consumer/*/main.go"
 
-// fence looks for a program among those of step consumer.
+// fence reports a program that is not one of step consumer's.
 func (r *readme) fence(line int, fence string, sample []string) {
 	files, _ := filepath.Glob(filepath.Join(r.dir, programs))
 	found := slices.ContainsFunc(files, func(name string) bool {
@@ -137,11 +139,11 @@ func (r *readme) fence(line int, fence string, sample []string) {
 		return err == nil && string(program) == strings.Join(sample, "\n")+"\n"
 	})
 	if fence != "```go" || !found {
-		r.report(line, "no %s has this program, as it stands here", programs)
+		r.report(line, "no %s has this program verbatim", programs)
 	}
 }
 
-// block runs the commands of an indented block, or compares it with the output of the last one.
+// block runs the commands of an indented block, or compares the block with the last command's output.
 func (r *readme) block(at int, lines []string, output bool, used map[mark]bool) {
 	for i, line := range lines {
 		lines[i] = strings.TrimPrefix(line, "    ")
@@ -166,7 +168,7 @@ func (r *readme) block(at int, lines []string, output bool, used map[mark]bool) 
 	}
 }
 
-// elsewhere reports whether a mark says that a step of the gate runs the command, and checks it.
+// elsewhere reports whether a mark says that a step of the gate runs the command, and checks the mark.
 func (r *readme) elsewhere(line int, command string, used map[mark]bool) bool {
 	for _, m := range r.marks {
 		if !strings.HasPrefix(command, m.prefix) {
@@ -191,7 +193,7 @@ func (r *readme) do(line int, command string) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
 	defer cancel()
 	bash := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", command)
-	bash.Dir, bash.WaitDelay = r.dir, time.Second // for processes that keep the output open
+	bash.Dir, bash.WaitDelay = r.dir, time.Second // in case processes keep the output open
 	out, err := bash.CombinedOutput()
 	if r.printed = string(out); err != nil {
 		r.report(line, "%s: %v, %v\n%s", command, err, ctx.Err(), out)
@@ -204,8 +206,8 @@ var (
 	readName  = regexp.MustCompile("`(?:(\\w+)\\.)?(\\w+)`")
 )
 
-// masked replaces all numbers by 0, except sizes, which are the same everywhere, and runs of spaces by
-// one.
+// masked replaces runs of spaces by one space and, unless r.exact is set, all numbers by 0 except sizes,
+// which are the same on every machine.
 func (r *readme) masked(lines []string) (out []string) {
 	for _, line := range lines {
 		line = figure.ReplaceAllStringFunc(line, func(figure string) string {
@@ -219,7 +221,7 @@ func (r *readme) masked(lines []string) (out []string) {
 	return out
 }
 
-// reading reports functions of the section "Reading the source" that are not where it says.
+// reading reports functions that are not in the files where the section "Reading the source" has them.
 func (r *readme) reading(text string) {
 	_, section, _ := strings.Cut(text, "\n## Reading the source\n")
 	for _, entry := range readEntry.FindAllStringSubmatch(section, -1) {
@@ -229,7 +231,7 @@ func (r *readme) reading(text string) {
 		}
 		var code strings.Builder
 		for _, file := range files {
-			text, _ := os.ReadFile(file) // whatever is missing is not found
+			text, _ := os.ReadFile(file) // a function of a missing file is reported below
 			code.Write(text)
 		}
 		for _, name := range readName.FindAllStringSubmatch(entry[1], -1) {
@@ -244,7 +246,8 @@ func (r *readme) reading(text string) {
 	}
 }
 
-// TestReadmes checks READMEs that have a problem in one line, or none if line is 0.
+// TestReadmes checks READMEs that have one problem, or none. If the problem is not in a single line,
+// line is 0.
 func TestReadmes(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("NOT TESTED: there is no bash")
@@ -296,11 +299,11 @@ func TestReadmes(t *testing.T) {
 		r.check(c.readme)
 		want := fmt.Sprintf("README.md:%d: ", c.line)
 		if all := strings.Join(r.broken, "\n"); (c.says == "") != (all == "") || len(r.broken) > 1 || c.says != "" && !strings.HasPrefix(all, want) || !strings.Contains(all, c.says) {
-			t.Errorf("%q: %q; there should be one problem of line %d that says %q", c.readme, r.broken, c.line, c.says)
+			t.Errorf("%q: %q; want one problem in line %d that says %q", c.readme, r.broken, c.line, c.says)
 		}
 	}
 	exact := readme{name: "RECIPES.md", exact: true, dir: t.TempDir(), run: true, log: t.Log}
 	if exact.check("\n    echo 12 # -> 12\n    echo 12 # -> 13\n"); len(exact.broken) != 1 || !strings.HasPrefix(exact.broken[0], "RECIPES.md:3: it shows") {
-		t.Errorf("%q; there should be one problem of line 3", exact.broken)
+		t.Errorf("%q; want one problem in line 3", exact.broken)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestRecipes does with mmapfilter/RECIPES.md what TestReadme does with README.md, in a folder that has
-// the files of its readers, smaller. Since they are always the same, what is printed is, too.
+// TestRecipes checks mmapfilter/RECIPES.md as TestReadme checks README.md, in a folder with small
+// versions of the files that the recipes use. They are always the same, so numbers are compared, too.
 func TestRecipes(t *testing.T) {
 	text, err := os.ReadFile("../../mmapfilter/RECIPES.md")
 	must(t, err)
@@ -49,10 +49,10 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// sum returns the SHA-1 of a text, as the lists have it.
+// sum returns the SHA-1 of a text in the form that the lists have.
 func sum(text string) string { return fmt.Sprintf("%X", sha1.Sum([]byte(text))) }
 
-// passwords are those of Have I Been Pwned, as its downloader writes them, a newer list, one of NTLM
+// passwords returns a list as the downloader of Have I Been Pwned writes it, a newer one, a list of NTLM
 // hashes, and a dump of the accounts of a domain.
 func passwords() map[string]string {
 	r := rand.New(rand.NewPCG(1, 1))
@@ -78,8 +78,8 @@ func passwords() map[string]string {
 	}
 }
 
-// knownFiles are a list of the NSRL in both of its forms, with the changes of a quarter, files of which
-// some are known, and a report of hashlookup.
+// knownFiles returns a list of the NSRL in both of its forms, the changes of a quarter, some files, of
+// which two are in the list, and a report of hashlookup.
 func knownFiles() map[string]string {
 	known := []string{"a compiler", "a shell"}
 	for i := range 20_000 {
@@ -91,7 +91,7 @@ func knownFiles() map[string]string {
 		return fmt.Sprintf("INSERT INTO FILE VALUES ('%064X', '%s', '%032X', 'name, %d.dll', %d, %d);\n", i, sum(known[i]), i, i, len(known[i]), i%9)
 	}
 	for i, text := range known {
-		for range 1 + i%2 { // a file is in several products
+		for range 1 + i%2 { // a file may be in several products
 			fmt.Fprintf(list, "%q,\"%032X\",\"%08X\",\"name, %d.dll\",%d,%d,\"362\",\"\"\r\n", sum(text), i, i, i, len(text), i%9)
 			if i >= 1000 {
 				db.WriteString(row(i))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// write writes the files of a module.
+// write writes files, with their folders.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {

@@ -48,7 +48,7 @@ func must(tb testing.TB, err error) {
 
 const plan = "-n 10k -p 0.001"
 
-// A world is a directory with three files of keys, some of which are in two of them.
+// A world is a directory with three files of keys. Some keys are in two of the files.
 type world struct {
 	*testing.T
 	here, dir, mmf string
@@ -97,7 +97,7 @@ func (w *world) run(name string, args ...string) string {
 	return out
 }
 
-// same compares a set with what build makes of files of keys.
+// same compares a set with the one that the command build builds from files of keys.
 func (w *world) same(set string, shards int, files ...string) {
 	w.Helper()
 	ref := w.TempDir()
@@ -112,12 +112,12 @@ func (w *world) same(set string, shards int, files ...string) {
 		must(w, err)
 		got, err := os.ReadFile(filepath.Join(w.dir, filepath.Dir(set), e.Name()))
 		if err != nil || !bytes.Equal(got, want) {
-			w.Errorf("another %s: %v", e.Name(), err)
+			w.Errorf("%s has other bytes: %v", e.Name(), err)
 		}
 	}
 }
 
-// TestMake makes a set, and makes it again after each change.
+// TestMake builds a set with make, and again after each change.
 func TestMake(t *testing.T) {
 	w := newWorld(t, "make", "seq", "cmp")
 	makeSet := func(keys string, more ...string) string {
@@ -127,14 +127,14 @@ func TestMake(t *testing.T) {
 	makeSet("a b c")
 	w.same("out/x.set", 5, "a", "b", "c")
 	if out := makeSet("a b c"); strings.Contains(out, "mmapfilter set") {
-		t.Errorf("made again, without a change: %s", out)
+		t.Errorf("a task has run, although nothing has changed: %s", out)
 	}
 	w.keys("b", 2500, 6100)
 	if out := makeSet("a b c"); strings.Contains(out, "--task a") || !strings.Contains(out, "--task b") {
 		t.Errorf("b has changed: %s", out)
 	}
 	w.same("out/x.set", 5, "a", "b", "c")
-	if err := os.Remove(filepath.Join(w.dir, "out/x.work/spool/c.task")); err != nil { // as if it had been killed
+	if err := os.Remove(filepath.Join(w.dir, "out/x.work/spool/c.task")); err != nil { // as if the task had been killed
 		t.Fatal(err)
 	}
 	makeSet("a b")
@@ -151,11 +151,11 @@ func TestMake(t *testing.T) {
 	makeSet("a b c")
 	w.same("out/x.set", 5, "a", "b", "c")
 	if out, ok := w.try("make", "-f", filepath.Join(w.here, "Makefile"), "SET=out/x.set", "KEYS=a out/../a"); ok {
-		t.Errorf("two files with one name: %s", out)
+		t.Errorf("make accepts two key files with one name: %s", out)
 	}
 }
 
-// TestXargs makes a set, after a first try that fails at a task.
+// TestXargs builds a set, after a first try in which a task fails.
 func TestXargs(t *testing.T) {
 	w := newWorld(t, "sh", "xargs", "seq", "getconf")
 	script := filepath.Join(w.here, "xargs.sh")
@@ -163,25 +163,25 @@ func TestXargs(t *testing.T) {
 		t.Fatal(out)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "out/x.set")); err == nil {
-		t.Fatal("a manifest, though a task has failed")
+		t.Fatal("there is a manifest, although a task has failed")
 	}
 	for range 2 {
 		w.run(script, "out/x.set", "5", plan, "a", "b", "c")
 		w.same("out/x.set", 5, "a", "b", "c")
 	}
 	if out, ok := w.try(script, "out/x.set", "5", plan, "a", "b"); ok || !strings.Contains(out, "it has 3 tasks, not 2") {
-		t.Errorf("a task that is not wanted any more: %s", out)
+		t.Errorf("the spool has a task too many: %s", out)
 	}
 }
 
-// A pipe is what Spark starts for a partition: a process that reads what lines yields.
+// A pipe is the process that Spark starts for a partition. It reads the lines that spark.lines yields.
 type pipe struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	errs  bytes.Buffer
 }
 
-// TestSparkPipe does what Spark does with the command and the lines of spark.py.
+// TestSparkPipe runs the command of spark.py and feeds it the lines of spark.py, as Spark does.
 func TestSparkPipe(t *testing.T) {
 	w := newWorld(t, "python3", "sh")
 	w.run(w.mmf, "set", "plan", "-q", "-n", "10k", "-p", "0.001", "--shards", "5", "-o", "plan")
@@ -221,17 +221,17 @@ print(json.dumps({
 		}
 	}
 	for i, lines := range contract.Lines {
-		// An executor dies, or the input of the partition fails: the pipe is closed.
+		// If an executor dies, or the input of the partition fails, the pipe is closed.
 		for _, n := range [][]int{{0, 1}, {2, len(lines) / 2}, {len(lines) - 1}}[i] {
 			p := start()
 			feed(p, lines[:n])
 			end(p, false)
 		}
 		if left, _ := filepath.Glob(filepath.Join(spool, fmt.Sprintf("spark-%05d*", i))); len(left) > 0 {
-			t.Fatalf("left %v", left)
+			t.Fatalf("closed pipes have left %v", left)
 		}
-		// The process is killed; the partition is run twice at the same time; the slower one is killed
-		// once the other is done, and another time ends after it.
+		// Four processes run the same partition: one is killed first, and one ends. After that, another
+		// is killed, and the last one ends, too.
 		killed, slow, slower := start(), start(), start()
 		feed(killed, lines[:len(lines)/2])
 		killed.cmd.Process.Kill()
@@ -246,7 +246,7 @@ print(json.dumps({
 		feed(slower, lines[len(lines)/2:])
 		end(slower, true)
 	}
-	if whole, err := filepath.Glob(filepath.Join(spool, "spark-?????.*[lk]")); err != nil || len(whole) != 6 { // others are of killed processes
+	if whole, err := filepath.Glob(filepath.Join(spool, "spark-?????.*[lk]")); err != nil || len(whole) != 6 { // killed processes leave other files
 		t.Errorf("%v, %v", whole, err)
 	}
 	w.run(w.mmf, "set", "build", "-q", "--plan", "plan", "--shard", "0-4", "--spool", "spool", "--out", "out")
@@ -254,8 +254,8 @@ print(json.dumps({
 	w.same("out/x.set", 5, "a", "b", "c")
 }
 
-// TestKubernetes runs the commands of kubernetes.yaml, each index twice at the same time, with
-// fewer keys, files and shards.
+// TestKubernetes runs the commands of kubernetes.yaml with fewer keys, files and shards. It runs each
+// index twice at the same time.
 func TestKubernetes(t *testing.T) {
 	w := newWorld(t, "kubectl")
 	out, err := exec.Command("kubectl", "annotate", "--local", "-f", "kubernetes.yaml", "a=b", "-o", "json").Output()
@@ -323,7 +323,7 @@ func TestKubernetes(t *testing.T) {
 	w.same("out/users.set", 7, files...)
 }
 
-// TestSyntax checks the syntax of files that the other tests do not run.
+// TestSyntax checks the syntax of the scripts, since not all machines can run them all.
 func TestSyntax(t *testing.T) {
 	w := newWorld(t)
 	for _, check := range [][]string{{"bash", "-n", "slurm.sh"}, {"sh", "-n", "xargs.sh"}, {"python3", "-c", "import ast; ast.parse(open('spark.py').read())"}} {

@@ -27,12 +27,12 @@ func init() { roles["part"] = (*process).runPart }
 // callVariable tells a child process its part, its call and its delay.
 const callVariable = "MMAPFILTER_TEST_KILL_AT"
 
-// A part is a part of the life of a file in which its process is killed.
+// A part is a part of a file's life. The process that plays it is killed meanwhile.
 type part struct {
 	begins string // a template, or "" for no file
-	calls  int    // about how many it makes, if they are too many to try each
+	calls  int    // about how many writing calls it makes, if these are too many to try each; otherwise 0
 	do     func(p *process) error
-	after  func(p *process) error // looks at what is left; nil for (*process).recovered
+	after  func(p *process) error // checks what is left; nil stands for (*process).recovered
 }
 
 const hashKeys, builtKeys = 100, 45_000
@@ -53,7 +53,7 @@ var parts = map[string]part{
 		return errors.Join(err, f.Insert([]byte("key")), f.Close())
 	}},
 	"files with hashes": {do: (*process).replaceHashes, after: func(p *process) error {
-		// What is left is none of another filter, and all of it goes.
+		// The same calls must succeed after the kill, and no other files may be left.
 		err := errors.Join(p.replaceHashes(), closed(p.buildNumbers(p.path, &mmapfilter.Options{KeepHashes: true}, hashKeys)))
 		left, _ := filepath.Glob(p.path + "[.]*")
 		if want := []string{p.path + ".hashes", p.path + ".other", p.path + ".other.hashes"}; err == nil && !slices.Equal(left, want) {
@@ -93,7 +93,7 @@ var parts = map[string]part{
 	}},
 }
 
-// spilling makes Build write spool files.
+// spilling are options with which Build writes spool files.
 var spilling = &mmapfilter.Options{Workers: 1, MemoryBudget: 1 << 20}
 
 func syncs(w *writer) error       { return w.f.Sync() }
@@ -109,7 +109,7 @@ func snapshotsWithHashes(w *writer) error {
 	return err
 }
 
-// copied checks the file, and a snapshot of it, if there is one; then it makes another.
+// copied checks the file, and its snapshot if there is one; then it makes another snapshot.
 func (p *process) copied() error {
 	if err := p.recovered(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (p *process) copied() error {
 	}
 	r, err := mmapfilter.Verify(context.Background(), path)
 	if left, _ := filepath.Glob(path + "?*"); err == nil && (len(left) > 0 || r.Items == 0) {
-		return fmt.Errorf("%d keys in the copy, and beside it %q", r.Items, left)
+		return fmt.Errorf("%d keys in the copy, and beside the copy the files %q", r.Items, left)
 	}
 	return err
 }
@@ -159,8 +159,8 @@ func (p *process) numbers(n int) iter.Seq2[[]byte, error] {
 	}
 }
 
-// replaceHashes makes filters that keep their hashes, and then one that does not, in place of one
-// another.
+// replaceHashes builds a filter that keeps its hashes, replaces it by another one, and replaces that by
+// a filter that does not keep hashes.
 func (p *process) replaceHashes() error {
 	other := p.path + ".other"
 	for _, path := range []string{p.path, p.path, other} {
@@ -171,7 +171,7 @@ func (p *process) replaceHashes() error {
 	return mmapfilter.Merge(context.Background(), p.path, nil, other)
 }
 
-// passLife opens the file, which checks it, and makes some operations before each of the calls.
+// passLife opens the file, which checks it. Before each of the calls, it makes n operations or more.
 func (p *process) passLife(n int, calls ...func(w *writer) error) error {
 	w, err := p.openWriter()
 	if err != nil {
@@ -190,8 +190,8 @@ func (p *process) passLife(n int, calls ...func(w *writer) error) error {
 	return nil
 }
 
-// runPart is the process to be killed: some microseconds after a writing call has begun or, without a
-// delay, just before it.
+// runPart runs in the process that is killed. The kill comes just before a writing call or, with a
+// delay, some microseconds after it began.
 func (p *process) runPart() error {
 	var name string
 	var call, delay int64
@@ -217,15 +217,15 @@ func (p *process) runPart() error {
 	return parts[name].do(p)
 }
 
-// killPart starts a process that is killed in a part.
+// killPart starts a process that runs a part and is killed in it.
 func (p *parent) killPart(name string, number, call, delay int) (killed bool) {
 	p.t.Setenv(callVariable, fmt.Sprintf("%d %d %q", call, delay, name))
 	c := p.start("part", number)
-	c.killed = true // by itself
+	c.killed = true // the process kills itself
 	return p.wait(c)
 }
 
-// recovered compares the file with the model.
+// recovered recovers the file in one of three ways, and compares it with the model.
 func (p *process) recovered() error {
 	switch p.rng.IntN(3) {
 	case 0:
@@ -249,7 +249,7 @@ func (p *process) recovered() error {
 	return err
 }
 
-// built looks for the old file or the new one.
+// built checks that the file is the old one or the new one, and whole.
 func (p *process) built() error {
 	f, err := mmapfilter.OpenReadOnly(p.path, nil)
 	if err != nil {
@@ -273,7 +273,7 @@ const (
 	expireAfter      = 10 * time.Second // the shortest time that is allowed
 )
 
-// beOld makes p.path a filter of keys that become old, and notes when.
+// beOld creates a filter of keys that will expire, and notes when it did.
 func (p *process) beOld() error {
 	f, err := mmapfilter.Create(p.path, &mmapfilter.Options{Capacity: 1000, ExpireAfter: time.Hour})
 	if err != nil {
@@ -287,7 +287,8 @@ func (p *process) beOld() error {
 	return errors.Join(err, os.WriteFile(p.path+".made", made, 0o600))
 }
 
-// expire waits until the keys are old, opens the filter so that they leave, and adds some.
+// expire waits until the keys of beOld are old, opens the filter with ExpireAfter, inserts new keys, and
+// lets the old keys expire.
 func (p *process) expire() (f *mmapfilter.Filter, err error) {
 	text, err := os.ReadFile(p.path + ".made")
 	var made time.Time
@@ -311,7 +312,7 @@ func (p *process) expire() (f *mmapfilter.Filter, err error) {
 	return f, err
 }
 
-// expired checks that each old key leaves once, and no other one does.
+// expired checks that each old key is removed once, and no new key is.
 func (p *process) expired() error {
 	reset, err := os.Stat(p.path + ".made")
 	if err != nil {
@@ -323,14 +324,14 @@ func (p *process) expired() error {
 	}
 	defer f.Close()
 	if time.Since(reset.ModTime()) > expireAfter/2 {
-		return nil // the machine is busy, or this is the first process, which has waited: new keys may leave
+		return nil // expire has waited long, or the machine is busy, so new keys may have expired, too
 	}
 	if f.Len() != f.DurableOps()-oldKeys {
 		return fmt.Errorf("%d keys, after %d inserts of which %d have expired", f.Len(), f.DurableOps(), oldKeys)
 	}
 	for i := oldKeys; i < oldKeys+newKeys; i++ {
 		if !f.Contains(fmt.Append(nil, i)) {
-			return fmt.Errorf("key %d has left early", i)
+			return fmt.Errorf("key %d has expired early", i)
 		}
 	}
 	return nil
@@ -345,7 +346,7 @@ func insertNumbers(f *mmapfilter.Filter, from, to int) error {
 	return nil
 }
 
-// A template holds the files that a part starts from again and again.
+// A template holds files and a page. Each process that plays a part starts from one.
 type template struct {
 	files map[string][]byte
 	page  []uint64
@@ -362,7 +363,7 @@ func (p *parent) template() template {
 	return m
 }
 
-// reset makes the files of a template the only ones.
+// reset replaces all files, and the page, by those of a template.
 func (p *parent) reset(m template) {
 	list, err := filepath.Glob(p.path + "*")
 	p.must(err)
@@ -375,16 +376,16 @@ func (p *parent) reset(m template) {
 	copy(p.words, m.page)
 }
 
-// TestKillAtCalls kills a process at every writing call, in each part, and then at random times after
-// such calls; it also kills the recovery.
-// Package mmapfilter does so with Apply, Install and the changes beside a rebuild.
+// TestKillAtCalls kills a process just before every writing call of each part, and then at random times
+// after such calls. It also kills recoveries. Tests of package mmapfilter do this for Apply, Install and
+// the changes beside a rebuild.
 func TestKillAtCalls(t *testing.T) {
-	cycles := 100 // or as many as there are calls
+	cycles := 100 // or more, if a part has more calls
 	if testing.Short() {
 		cycles = 10
 	}
 	p := newParent(t)
-	// Nearly full, so that items move; few keys, so that all are looked at quickly.
+	// The file is nearly full, so that items move. It has few keys, so that checking all is quick.
 	for word, value := range map[int]uint64{wordCapacity: 1200, wordLimit: 1600, wordTarget: 1180, wordLogBytes: wal.MinBytes, wordRate: math.Float64bits(1e-6), wordKeep: 1} {
 		p.set(word, value)
 	}
@@ -438,7 +439,7 @@ func TestKillAtCalls(t *testing.T) {
 					p.violation("%s, call %d, %d µs, killed: %t: %v", name, call, delay, killed, err)
 				}
 			}
-			t.Logf("%d calls, killed %d times, and %d times in a recovery after that", calls, kills, nested)
+			t.Logf("%d calls; the part was killed %d times, and recoveries after it %d times", calls, kills, nested)
 		})
 	}
 }

@@ -23,17 +23,17 @@ type child struct {
 	role   string
 	stdin  io.WriteCloser
 	ended  chan struct{}
-	killed bool // by the parent
+	killed bool // whether the parent has killed it
 }
 
-// start starts this program in another role.
+// start starts a child process of this program in a role.
 func (p *parent) start(role string, number int) *child {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %q", roleVariable, role, number, p.seed, p.dir))
 	return p.startProgram(role, cmd)
 }
 
-// startOthers starts a reader in each other language that has a compiler or an interpreter here.
+// startOthers starts a reader in each other language whose compiler or interpreter is installed.
 func (p *parent) startOthers() {
 	all, missing, err := foreign.Stress(filepath.Join(p.dir, "readers"))
 	p.must(err)
@@ -56,7 +56,7 @@ func (p *parent) startOthers() {
 type session struct {
 	in  io.WriteCloser
 	out *bufio.Reader
-	err error // once the program has ended
+	err error // set once the program has ended
 }
 
 // do sends a command, and returns the answer.
@@ -79,7 +79,7 @@ func (s *session) ContainsBatch(keys [][]byte, found []bool) {
 func (s *session) Err() error   { return s.err }
 func (s *session) Close() error { return s.in.Close() }
 
-// readIn is read, but a program in another language answers. The program ends with it.
+// readIn does what read does with a program in another language, which ends when readIn returns.
 func (p *process) readIn(s *session) {
 	defer s.Close()
 	a := p.newAsker(0, countLookups+p.number)
@@ -90,7 +90,7 @@ func (p *process) readIn(s *session) {
 			return
 		}
 		for n := 1 + p.rng.IntN(maxAsks); n > 0 && p.get(wordEnd) == 0 && p.get(wordReopen) == reopen; n-- {
-			status := s.do("s") // which also finds out that the file has been recovered
+			status := s.do("s") // makes the program notice that the file has been recovered
 			if s.err != nil || status >= otherFile || !a.ask(s, file, false) {
 				break
 			}
@@ -99,7 +99,7 @@ func (p *process) readIn(s *session) {
 	}
 }
 
-// otherFile is the status of a file whose place another one takes; that of the file at a path is lower.
+// otherFile is the status of a file that another one has replaced. Before that, its status is lower.
 const otherFile = "3"
 
 func (p *parent) startProgram(role string, cmd *exec.Cmd) (c *child) {
@@ -132,8 +132,8 @@ func (c *child) kill() {
 	c.Process.Kill()
 }
 
-// wait waits for the process to end, and reports whether it was killed. Any other bad end is a
-// violation.
+// wait waits for the process to end, and reports whether it was killed. Any other failure of the process
+// is a violation.
 func (p *parent) wait(c *child) (killed bool) {
 	select {
 	case <-c.ended:
@@ -146,13 +146,13 @@ func (p *parent) wait(c *child) (killed bool) {
 	switch code := c.ProcessState.ExitCode(); {
 	case code == -1 && c.killed:
 		return true
-	case code != 0 && !(code == exitViolation && p.violated()): // otherwise it has printed the violation
+	case code != 0 && !(code == exitViolation && p.violated()): // with exitViolation, it has printed the violation
 		p.violation("the process %q ended: %s", c.role, c.ProcessState)
 	}
 	return false
 }
 
-// endAll kills the readers that still run, after an error.
+// endAll kills the readers that still run, which is the case only after an error.
 func (p *parent) endAll() {
 	for _, c := range slices.Concat(p.readers[:], p.others) {
 		if c != nil && c.running() {

@@ -23,13 +23,13 @@ import (
 )
 
 var (
-	killLives = flag.Int("lives", 18, "lives of the writer in TestKill")
+	killLives = flag.Int("lives", 18, "number of lives of the writer in TestKill")
 	killFor   = flag.Duration("for", 0, "how long TestKill runs, whatever -lives says")
-	killSeed  = flag.Uint64("seed", 0, "the seed of TestKill, which makes the same choices, but not at the same times; 0 means another in each run")
+	killSeed  = flag.Uint64("seed", 0, "seed of TestKill: choices are the same, but not their times; 0 means a random seed")
 )
 
-// A parent runs one life of the writer after another. It starts a writer, kills it or makes it end, has
-// the file recovered, and examines what is left. Now and then it has a new file replace the old one.
+// A parent runs one life of the writer after another: it starts a writer, kills it or lets it end, has
+// the file recovered, and examines the file. Now and then it replaces the file by a new one.
 type parent struct {
 	*process
 	t       *testing.T
@@ -85,7 +85,7 @@ func (p *parent) must(err error) {
 	}
 }
 
-// TestKill kills a writer again and again, in each part of its life, while others read.
+// TestKill kills a writer again and again, in each phase of its life, while other processes read.
 func TestKill(t *testing.T) {
 	lives := *killLives
 	if testing.Short() {
@@ -99,13 +99,13 @@ func TestKill(t *testing.T) {
 	begun := time.Now()
 	for n := 0; !p.violated() && (n < lives && *killFor == 0 || time.Since(begun) < *killFor); n++ {
 		for _, c := range p.others {
-			if !c.running() { // it has missed a key, or failed
+			if !c.running() { // the reader has missed a key, or failed
 				p.wait(c)
 			}
 		}
 		p.life(n)
 	}
-	if !p.violated() { // finish the file, and seal it
+	if !p.violated() { // let a last writer seal the file
 		p.set(wordStop, phaseSeal)
 		p.wait(p.start("writer", -1))
 		p.set(wordPhase, phaseNone)
@@ -114,12 +114,12 @@ func TestKill(t *testing.T) {
 		p.examine(true)
 		left, err := filepath.Glob(p.path + "?*")
 		p.must(err)
-		hashes := func(name string) bool { return name == p.path+".hashes" } // or what a killed build left of the old file
+		hashes := func(name string) bool { return name == p.path+".hashes" } // perhaps of an old file, after a killed build
 		if left = slices.DeleteFunc(left, hashes); len(left) > 0 {
 			p.violation("%q are left", left)
 		}
 		for i := range len(p.readers) + len(p.others) {
-			p.await(func() bool { return p.lookups(i) > 0 && p.nos(i) > 0 }, "reader %d does not look keys up, or finds all", i)
+			p.await(func() bool { return p.lookups(i) > 0 && p.nos(i) > 0 }, "reader %d does not look up keys, or finds all of them", i)
 		}
 	}
 	p.set(wordEnd, 1)
@@ -129,7 +129,7 @@ func TestKill(t *testing.T) {
 	p.report()
 }
 
-// report says what was done.
+// report logs what was done.
 func (p *parent) report() {
 	n := p.counted
 	p.t.Logf("%d inserts, %d deletes, %d repeated after a death; %d rebuilds; %d files", n(countInserts), n(countDeletes), n(countRepeated), n(countRebuilds), p.get(wordFile)+1)
@@ -149,9 +149,9 @@ func (p *parent) report() {
 func (p *parent) lookups(reader int) uint64 { return p.counted(countLookups + reader) }
 func (p *parent) nos(reader int) uint64     { return p.counted(countNos + reader) }
 
-// choose chooses a file. Every other one keeps its hashes; the others have each layout in turn, since
-// layouts move items in different ways. It may be for any order of magnitude of keys that has room for
-// those of the model.
+// choose chooses the options of a file. Every second file is compact and keeps its hashes. The layouts
+// of the others change in turn, since layouts move items in different ways. The capacity is random, but
+// has room for the keys of the model.
 func (p *parent) choose(file int) {
 	const least, most = 4000, keyCount * 3 / 4
 	capacity := least
@@ -177,7 +177,7 @@ func (p *parent) choose(file int) {
 	p.set(wordLimit, p.limit())
 }
 
-// limit lets the writer use a third more keys than the file has room for.
+// limit returns the number of keys that the writer chooses from: a third more than the capacity.
 func (p *parent) limit() uint64 { return min(p.get(wordCapacity)*4/3, keyCount) }
 
 // keysIn counts the keys in the model.
@@ -190,12 +190,13 @@ func (p *parent) keysIn() (n int) {
 	return n
 }
 
-// overTarget is how many keys beyond its target the writer may have for a while: a batch of each
-// goroutine, and the difference that it tolerates. No insert is refused below capacity.
+// overTarget is by how many keys the writer may exceed its target for a while: a batch of each
+// goroutine, and the difference that it tolerates. Targets are lower than the capacity by this much, so
+// that no insert is refused.
 const overTarget = 500
 
-// A death is how a life of the writer ends: by a kill in a phase or, after phaseSeal and phaseClose, by
-// itself.
+// A death is how a life of the writer ends: by a kill in a phase or, after phaseSeal or phaseClose,
+// without a kill.
 type death struct {
 	phase uint64
 	kill  bool
@@ -206,16 +207,16 @@ var deaths = []death{
 	{phaseRebuild, true}, {phaseClose, true}, {phaseSeal, true}, {phaseClose, false},
 }
 
-// livesOfFile is after how many lives another file replaces the one of the writer. It has no factor in
-// common with the number of deaths, so each death comes to files of each kind.
+// livesOfFile is the number of lives after which a new file replaces the file. It has no factor in
+// common with the number of deaths, so each death happens with files of each kind.
 const livesOfFile = 5
 
-// life runs one life of the writer, and what follows it.
+// life runs one life of the writer, and recovers, examines or replaces the file after it.
 func (p *parent) life(n int) {
 	capacity := p.get(wordCapacity)
 	target := capacity*uint64(95+p.rng.IntN(6))/100 - overTarget
 	if p.rng.IntN(8) == 0 {
-		target = capacity / 2 // the next file can be smaller
+		target = capacity / 2 // so that the next file can be smaller
 	}
 	p.set(wordTarget, target)
 	p.set(wordLogBytes, uint64(wal.MinBytes+p.rng.IntN(3)*p.rng.IntN(32)*wal.PageBytes))
@@ -249,10 +250,10 @@ func (p *parent) die(w *child, d death) (killed bool) {
 		p.set(wordWant, d.phase)
 	}
 	if d.kill {
-		p.await(func() bool { return p.get(wordPhase) == d.phase || !w.running() }, "the writer does not come to %q", phaseNames[d.phase])
+		p.await(func() bool { return p.get(wordPhase) == d.phase || !w.running() }, "the writer does not reach phase %q", phaseNames[d.phase])
 		most := 4 * time.Millisecond
 		if d.phase == phaseRebuild {
-			most = 200 * time.Millisecond // some rebuilds
+			most = 200 * time.Millisecond // the time of some rebuilds
 		}
 		time.Sleep(time.Duration(p.rng.Int64N(int64(most)) >> p.rng.IntN(12)))
 		w.kill()
@@ -270,7 +271,7 @@ func (p *parent) die(w *child, d death) (killed bool) {
 	return killed && !p.violated()
 }
 
-// await waits until something is so that takes milliseconds.
+// await waits until is reports true, which should take milliseconds.
 func (p *parent) await(is func() bool, format string, args ...any) {
 	for until := time.Now().Add(patience); !is() && !p.violated(); time.Sleep(20 * time.Microsecond) {
 		if time.Now().After(until) {
@@ -279,7 +280,7 @@ func (p *parent) await(is func() bool, format string, args ...any) {
 	}
 }
 
-// longestWork bounds how long a writer works before it has to die.
+// longestWork limits how long a writer works before its death.
 const longestWork = 300 * time.Millisecond
 
 // work lets the writer work for a while, or until it ends.
@@ -289,7 +290,7 @@ func (p *parent) work(w *child) {
 		switch p.rng.IntN(8) {
 		case 0:
 			p.beside()
-		case 1: // suspended for a moment, wherever it is
+		case 1: // suspend the writer for a moment, wherever it is
 			if w.Process.Signal(syscall.SIGSTOP) == nil {
 				time.Sleep(time.Duration(p.rng.Int64N(int64(10 * time.Millisecond))))
 				w.Process.Signal(syscall.SIGCONT)
@@ -329,14 +330,15 @@ func (p *parent) beside() {
 	}
 }
 
-// live reports whether the file is live. It is called when nobody writes, so the writer died.
+// live reports whether the file is live. No process may be writing, so a live file is one whose writer
+// died.
 func (p *parent) live() bool {
 	h, err := p.head()
 	p.must(err)
 	return h.Superblock.State() == layout.Live
 }
 
-// afterKill has the file recovered in one of five ways; 0 leaves that to the next writer.
+// afterKill has the file recovered in one of five ways. Way 0 leaves the recovery to the next writer.
 func (p *parent) afterKill(way int) {
 	if way == 0 || !p.live() {
 		return
@@ -344,7 +346,7 @@ func (p *parent) afterKill(way int) {
 	switch way {
 	case 1:
 		p.must(p.recoverFile())
-	case 2, 3: // processes that are killed meanwhile, and then, perhaps, one that is not
+	case 2, 3: // two processes that are killed meanwhile; in way 3, then one that is not
 		for i := range way {
 			c := p.start("recover", i)
 			if i < 2 {
@@ -397,9 +399,9 @@ func (p *parent) examine(full bool) {
 	p.verify(full)
 }
 
-// replace has a process build a new file of the keys in the model over the old one, and kills every
-// other one of them. A build that was killed is done again. The old file was examined, so that the model
-// knows which operations were done.
+// replace has a process build a new file of the keys in the model over the old one. In every second
+// call, it kills that process. If the process has not replaced the file, another one builds it. The old
+// file must have been examined before, so that the model knows which operations were done.
 func (p *parent) replace(n int) {
 	old, err := os.Stat(p.path)
 	p.must(err)
@@ -417,7 +419,7 @@ func (p *parent) replace(n int) {
 		}
 		p.wait(c)
 	}
-	for i := range streams { // the new file has exactly the operations that returned
+	for i := range streams { // the new file has exactly the keys of the operations that returned
 		p.stream(i).drop()
 	}
 	p.add(wordFile, 1)

@@ -14,11 +14,11 @@ import (
 type model struct {
 	*process
 	keys    *multiset.Multiset
-	placeOf []multiset.Place // of each key that is in or may come in
+	placeOf []multiset.Place // of each key that is in the filter or may be inserted
 }
 
-// newModel makes the model of a file, whose seed and size decide the classes of the keys. The file
-// must be at rest, or open for writing in this process.
+// newModel returns the model of a file. The seed and the size of the file decide the classes of the
+// keys. The file must be at rest, or open for writing in this process.
 func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
 	head, err := p.head()
 	if err != nil {
@@ -52,18 +52,18 @@ func (p *process) head() (*osfile.Head, error) {
 	})
 }
 
-// put counts a key n more times: 1 if it comes in, -1 if it goes.
+// put adds a key to the multiset if n is 1, and removes it if n is -1.
 func (m *model) put(id, n int) { m.keys.AddAt(m.placeOf[id], n) }
 
-// copies counts the keys in the class of a key.
+// copies returns the number of keys in the multiset that have the class of a key.
 func (m *model) copies(id int) uint64 {
 	c := m.keys.Class(m.placeOf[id].Class)
 	return uint64(c.Sum())
 }
 
-// streamOf returns the stream that changes a key. All keys of a class have the same stream, which
-// knows in what order they came and went. A rebuild makes other classes, so a file that keeps its hashes
-// has a rate at which hardly any two keys have one class.
+// streamOf returns the stream that changes a key. All keys of a class have the same stream, so that
+// their operations have an order. A rebuild changes the classes. So if a file keeps its hashes, its
+// streams do not depend on classes; its rate is so low that hardly any two keys have the same class.
 func (m *model) streamOf(id int) int {
 	if m.keeps() {
 		return same(id) % streams
@@ -84,16 +84,16 @@ func (p *process) uncertain() map[int]bool {
 	return keys
 }
 
-// resolve finds out which operations were done of those that had not returned when a writer died.
-// Then it makes the words of the keys certain: the file has just been recovered, so all that it has
-// is durable. Every operation that returned must have been done (C2), none twice, and none that was
-// not issued; of the others in a stream, a prefix. Those that were not done stay issued, for the
-// next writer to repeat. resolve can be killed and run again.
+// resolve finds out which of the operations that had not returned when a writer died were done. Then it
+// makes the states of the keys certain: the file has just been recovered, so all that it has is durable.
+// Every operation that returned must have been done (C2), no operation twice, and none that was not
+// issued. Of the operations of a stream that were issued and did not return, a prefix may have been
+// done. The others stay issued; the next writer repeats them. resolve can be killed and run again.
 func (m *model) resolve(f *mmapfilter.Filter) bool {
 	done := f.DurableSeq() + f.DurableOps()
 	returned, issued := m.returnedOps(), m.issuedOps()
 	if done < returned || done > issued {
-		m.violation("the file has %d operations (%d and %d after it); %d have returned, %d were issued", done, f.DurableSeq(), f.DurableOps(), returned, issued)
+		m.violation("the file has %d operations (user sequence %d, and %d after it); %d have returned, %d were issued", done, f.DurableSeq(), f.DurableOps(), returned, issued)
 		return false
 	}
 	type uncertain struct {
@@ -106,7 +106,7 @@ func (m *model) resolve(f *mmapfilter.Filter) bool {
 		for n := s.returned(); n < s.issued(); n++ {
 			o := s.op(n)
 			all = append(all, uncertain{i, int(n), o})
-			if stateOf(m.key(o.id)).in() { // the loop below finds out whether it is
+			if stateOf(m.key(o.id)).in() { // the loop below finds out whether the key is in
 				m.put(o.id, -1)
 			}
 		}
@@ -139,7 +139,7 @@ func (m *model) resolve(f *mmapfilter.Filter) bool {
 		}
 	}
 	if ok && returned != done {
-		m.violation("the file has %d operations (%d and %d after it), and %d were done", done, f.DurableSeq(), f.DurableOps(), returned)
+		m.violation("the file has %d operations (user sequence %d, and %d after it), and %d were done", done, f.DurableSeq(), f.DurableOps(), returned)
 		ok = false
 	}
 	m.keys.Clear()
@@ -150,13 +150,13 @@ func (m *model) resolve(f *mmapfilter.Filter) bool {
 		}
 	}
 	if got := f.Len(); got != uint64(m.keys.Len()) {
-		m.violation("%d keys, not %d", got, m.keys.Len())
+		m.violation("the file has %d keys, not %d", got, m.keys.Len())
 		ok = false
 	}
 	return ok
 }
 
-// check looks up every key of the model, and counts some. No operation may be in progress.
+// check looks up every key of the model, and checks the Count of some. No operation may be in progress.
 func (m *model) check(f *mmapfilter.Filter) {
 	keys, found := make([][]byte, 0, keyCount), make([]bool, keyCount)
 	ids := make([]int, 0, keyCount)
@@ -168,7 +168,7 @@ func (m *model) check(f *mmapfilter.Filter) {
 	f.ContainsBatch(keys, found)
 	for i, id := range ids {
 		if !found[i] {
-			m.violation("key %d (%x) is in, and not found in a check of all", id, keys[i])
+			m.violation("key %d (%x) is in the model, but a check of all keys does not find it", id, keys[i])
 		}
 	}
 	for range 1000 {
@@ -176,9 +176,9 @@ func (m *model) check(f *mmapfilter.Filter) {
 	}
 }
 
-// countOne compares the Count of a key with that of the model (C7).
+// countOne compares the Count of a key with the number of keys of its class in the model (C7).
 func (m *model) countOne(f *mmapfilter.Filter, id int) {
 	if want, got := m.copies(id), f.Count(appendKey(nil, m.seed, id)); got != want {
-		m.violation("key %d counts %d, not %d; it is %s", id, got, want, stateOf(m.key(id)))
+		m.violation("key %d has the Count %d, not %d; it is %s", id, got, want, stateOf(m.key(id)))
 	}
 }

@@ -16,9 +16,9 @@ import (
 // A page is memory that the processes share, through a file that each of them maps. A value stored
 // there survives the process that stored it.
 //
-//	word 0      words with a name, 8 apart
-//	word 2048   operations that have been issued, see stream
-//	word 4096   a word for each key, see state
+//	word 0      named words, 8 apart
+//	word 2048   operations that have been issued; see stream
+//	word 4096   a word for each key; see state
 type page struct {
 	words []uint64
 	m     *osfile.Mapping // keeps the mapping alive
@@ -30,28 +30,27 @@ const (
 	pageWords   = pageKeys + keyCount
 )
 
-// The words with a name. Those up to wordKeep say of what kind the file is, or the next one for a
-// builder.
+// The named words. Those up to wordKeep describe the file or, for a builder, the next file.
 const (
 	wordSeed     = 8 * iota // of the hash
 	wordCapacity            //
 	wordLayout              //
 	wordBits                // f; 0 in compact
-	wordRate                // as the bits of a float64; if there is no f
-	wordKeep                // 1 if it keeps its hashes
+	wordRate                // false-positive rate, as the bits of a float64; in force if wordBits is 0
+	wordKeep                // 1 if the file keeps its hashes
 	wordFile                // number of the file; see read
 	wordLimit               // keys from this one on are not inserted
 	wordTarget              // how many keys the writer aims at
 	wordLogBytes            // for the next writer
-	wordInterval            // likewise, in nanoseconds; 0 for none
+	wordInterval            // also for the next writer, in nanoseconds; 0 for none
 	wordStop                // how the writer must end: phaseSeal, phaseClose, or 0
 	wordWant                // the phase that the writer must enter in each round, or 0
-	wordEnd                 // readers end if it is not 0
-	wordReopen              // how often readers were told to reopen the file
+	wordEnd                 // if not 0, readers must end
+	wordReopen              // how many times readers were told to reopen the file
 	wordPhase               // what the writer is doing
 	wordServed              // odd while the writer has the file open
 
-	wordReopened // 8 words, one for each reader: the last wordReopen it obeyed
+	wordReopened // 8 words, one for each reader: the last wordReopen that it obeyed
 	wordCounters
 )
 
@@ -79,14 +78,14 @@ const (
 	countOwnLookups
 	countViolations
 	countLookups                            // of each reader
-	countNos     = countLookups + 2*readers // of these, those answered "certainly not"
+	countNos     = countLookups + 2*readers // of each reader: lookups answered "certainly not"
 	counters     = countNos + 2*readers
 )
 
-// readers is the number of readers in Go, and bounds the number of those in other languages.
+// readers is the number of readers in Go. There are at most as many readers in other languages.
 const readers = 4
 
-// The parts of a page must not overlap: a negative constant does not compile.
+// The parts of a page must not overlap. If they did, a constant here would be negative and not compile.
 const (
 	_ = uint(pageStreams - (wordCounters + 8*counters))
 	_ = uint(pageKeys - (pageStreams + streams*streamWords))
@@ -118,7 +117,7 @@ func (p *page) violated() bool                { return p.counted(countViolations
 func (p *page) keeps() bool                   { return p.get(wordKeep) != 0 }
 func (p *page) key(id int) uint64             { return p.get(pageKeys + id) }
 
-// A state is what is certain about a key.
+// A state says what is known about a key.
 type state uint64
 
 const (
@@ -140,7 +139,7 @@ func (s state) in() bool { return s == inserting || s == synced }
 // before and after a lookup, the key did not change during the lookup.
 func stateOf(word uint64) state { return state(word % uint64(states)) }
 
-// enter sets the state of a key. Only one goroutine at a time may do so, across all processes.
+// enter sets the state of a key. Only one goroutine of all processes may do so at a time.
 func (p *page) enter(id int, s state) {
 	w := p.key(id)
 	p.set(pageKeys+id, w-w%uint64(states)+uint64(states)+uint64(s))
@@ -156,8 +155,8 @@ func (p *page) settle(id int) {
 	}
 }
 
-// Keys have numbers. The first copies numbers of every family stand for one key: more copies than its
-// buckets have room for.
+// Keys have numbers; family numbers in a row are a family. The first 30 numbers of a family stand for
+// the same key, which is then inserted more times than its buckets have room for.
 const (
 	keyCount = 1 << 17
 	family   = 1024
@@ -178,12 +177,13 @@ func appendKey(dst []byte, seed uint64, id int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(same(id))*0x9E3779B97F4A7C15)
 }
 
-// Operations go in streams, one for each goroutine of the writer. A key belongs to the stream of its
-// class. So operations in progress in two streams never affect the same Count. A key stays in its stream
-// in every life of the writer: the next one repeats what the last one issued, in the same stream.
+// Operations are made in streams, one for each goroutine of the writer. A key belongs to the stream of
+// its class, so operations in progress in two streams never affect the same Count. A key stays in its
+// stream in every life of the writer: a writer repeats operations of the last one in the same stream.
 //
-// A stream keeps its last operations in the page, by number. They are entered, issued, made and
-// returned, in this order. If more were issued than returned, the page says which are uncertain.
+// The page has the last operations of each stream, by number. An operation is entered in the page,
+// issued, made and returned, in this order. If more were issued than returned, the page says which are
+// uncertain.
 const (
 	streams     = 4
 	streamRing  = 16
@@ -209,7 +209,7 @@ func (o op) String() string {
 	return fmt.Sprintf("insert of key %d", o.id)
 }
 
-// A stream is the part of the page for one stream.
+// A stream is the part of the page that belongs to one stream.
 type stream struct {
 	*page
 	at int // its first word

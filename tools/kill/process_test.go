@@ -19,7 +19,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A process is what the test and its child processes have in common.
+// A process is the state that the test and each child process have.
 type process struct {
 	*page
 	dir, role string
@@ -49,7 +49,7 @@ func newProcess(dir, role string, number int, seed uint64, out io.Writer) (*proc
 // roleVariable tells a child process its role, number, seed and directory.
 const roleVariable = "MMAPFILTER_TEST_KILL"
 
-// roles maps the roles of child processes to what they do.
+// roles has the functions of child processes, by role.
 var roles = map[string]func(*process) error{
 	"writer":  (*process).write,
 	"reader":  (*process).read,
@@ -81,8 +81,8 @@ func TestMain(m *testing.M) {
 
 const exitViolation = 3
 
-// untilParentEnds ends the process when the parent ends for any reason, since that closes its
-// standard input.
+// untilParentEnds ends the process when the parent ends for any reason, since that closes the standard
+// input of the process.
 func untilParentEnds() {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -90,7 +90,7 @@ func untilParentEnds() {
 	}()
 }
 
-// maxTold bounds how many violations a process prints. It counts them all.
+// maxTold limits how many violations a process prints. The process counts all of them.
 const maxTold = 10
 
 // violation counts a violation, and prints it.
@@ -103,11 +103,11 @@ func (p *process) violation(format string, args ...any) {
 		p.role, p.number, fmt.Sprintf(format, args...), p.get(wordFile), p.seed, p.returnedOps(), p.issuedOps(), phaseNames[p.get(wordPhase)%phases])
 }
 
-// patience bounds waiting for something that should take milliseconds, such as the lock of a process
-// that recovers the file, or the end of a process. Anything longer hangs.
+// patience limits waiting for something that should take milliseconds, such as the end of a process, or
+// the end of a recovery that holds the lock. If it takes longer, it is taken to hang.
 const patience = 2 * time.Minute
 
-// retry repeats f while it fails because another process has the file.
+// retry repeats f while f fails because another process has the file.
 func retry[T any](f func() (T, error)) (T, error) {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		v, err := f()
@@ -162,7 +162,7 @@ func (p *process) build() error {
 	return f.Close()
 }
 
-// A lookUp is what answers: a filter, or a follower.
+// A lookUp answers lookups: a filter, a follower, or a program in another language.
 type lookUp interface {
 	Contains(key []byte) bool
 	ContainsBatch(keys [][]byte, found []bool)
@@ -202,7 +202,7 @@ func (p *process) read() error {
 			a.pause()
 		}
 		for _, err := range []error{f.Err(), f.Close()} {
-			// A file that was replaced says so, and a follower says that it cannot open the new one yet.
+			// Another file may have replaced this one, and a follower may be unable to open that yet.
 			if err != nil && !errors.Is(err, mmapfilter.ErrSuperseded) && !(follows && isPassing(err)) {
 				return err
 			}
@@ -211,14 +211,14 @@ func (p *process) read() error {
 	return nil
 }
 
-// maxAsks bounds how many blocks of keys a reader looks up before it reopens the file.
+// maxAsks limits how many blocks of keys a reader looks up before it reopens the file.
 const maxAsks = 20_000
 
-// An asker looks up many keys at once.
+// An asker looks up blocks of keys.
 type asker struct {
 	*process
 	rng     *rand.Rand
-	counter int // of its lookups
+	counter int // counts its lookups
 	ids     [askBlock]int
 	words   [askBlock]uint64
 	keys    [][]byte
@@ -235,9 +235,10 @@ func (p *process) newAsker(n, counter int) *asker {
 	}
 }
 
-// ask looks up keys, and checks the answers against their words before and after. A key that was synced
-// before and has not changed must be found (C1). file is the number of the file that f is. If a new file
-// has replaced it meanwhile, nothing can be said, and ask returns false, unless f follows.
+// ask looks up keys, and checks the answers against the words of the keys before and after. A key that
+// was synced before and has not changed must be found (C1). file is the number of the file of f. If a
+// new file has replaced it meanwhile, the answers prove nothing, and ask returns false, unless f
+// follows.
 func (a *asker) ask(f lookUp, file uint64, follows bool) bool {
 	limit := int(a.get(wordLimit))
 	batch := a.rng.IntN(2) == 0
@@ -275,7 +276,7 @@ func (a *asker) ask(f lookUp, file uint64, follows bool) bool {
 	return true
 }
 
-// pause leaves the processors to others about half of the time.
+// pause leaves the processors to other processes about half of the time.
 func (a *asker) pause() {
 	if a.asked++; a.asked%pauseBlocks == 0 {
 		time.Sleep(time.Duration(a.rng.IntN(300)) * time.Microsecond)
@@ -285,7 +286,7 @@ func (a *asker) pause() {
 // pauseBlocks is the number of blocks of lookups between pauses.
 const pauseBlocks = 16
 
-// missing reports a key that should have been found, and how often further lookups miss it.
+// missing reports a key that should have been found, and how many of 1,000 further lookups miss it.
 func (a *asker) missing(f lookUp, id int, word uint64, batch bool) {
 	again := 0
 	const tries = 1000
@@ -294,6 +295,6 @@ func (a *asker) missing(f lookUp, id int, word uint64, batch bool) {
 			again++
 		}
 	}
-	a.violation("key %d (%x) was synced, and not found (batch: %t); its word is %d, then %d, %s; asked again it was missing %d times of %d; err %v",
+	a.violation("key %d (%x) was synced, but not found (batch: %t); its word is %d, then %d, %s; further lookups miss it %d times of %d; err %v",
 		id, appendKey(nil, a.seed, id), batch, word, a.key(id), stateOf(a.key(id)), again, tries, f.Err())
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A writer is the process that writes, in rounds. In a round each stream makes some operations,
-// while one goroutine looks up keys, and another may sync, checkpoint or seal. Between two
-// rounds no operation is in progress, and SyncAt says so.
+// A writer is the process that writes, in rounds. In a round, each stream makes some operations, while
+// one goroutine looks up keys, and another may sync, checkpoint, seal or rebuild. Between two rounds, no
+// operation is in progress, and SyncAt makes all operations durable.
 type writer struct {
 	*model
 	f       *mmapfilter.Filter
 	workers [streams]*worker
 	length  atomic.Int64 // keys in the filter
-	rebuilt bool         // in this round, so that the classes of keys are others
-	grow    uint64       // by how many halves a rebuild enlarges the file
+	rebuilt bool         // whether this round has a rebuild, which changes the classes of keys
+	grow    uint64       // by how many halves of its capacity a rebuild enlarges the file
 }
 
 // write resumes writing, until the test tells it to end or kills it.
@@ -78,7 +78,7 @@ func (p *process) openWriter() (*writer, error) {
 	p.add(wordServed, 1)
 	r := f.Stats().Recovery
 	if r.UserSeq != f.DurableSeq() || r.Operations != f.DurableOps() || r.Length != f.Len() {
-		p.violation("the recovery found %d.%d and %d keys; the filter says %d.%d and %d",
+		p.violation("the recovery found user sequence %d, %d operations after it, and %d keys; the filter says %d, %d and %d",
 			r.UserSeq, r.Operations, r.Length, f.DurableSeq(), f.DurableOps(), f.Len())
 	}
 	m, err := p.newModel(f)
@@ -163,7 +163,7 @@ func (w *writer) round() error {
 	return err
 }
 
-// choose returns what the writer does in a round beside its operations, or phaseNone.
+// choose returns the phase of what the writer does in a round beside its operations, or phaseNone.
 func (w *writer) choose() (phase uint64) {
 	if phase = w.get(wordWant); phase > phaseWork {
 		return phase
@@ -181,14 +181,14 @@ func (w *writer) choose() (phase uint64) {
 	return phaseNone
 }
 
-// rebuild makes the file larger, or as large as it was.
+// rebuild rebuilds the file with a larger capacity, or with the same.
 func (w *writer) rebuild(ctx context.Context) error {
 	w.count(countRebuilds, 1)
 	capacity := w.get(wordCapacity)
 	return w.f.Rebuild(ctx, &mmapfilter.RebuildOptions{Capacity: capacity + capacity*w.grow/2})
 }
 
-// filling reports whether the writer is far below its target. Then it hurries.
+// filling reports whether the writer is far below its target and should hurry.
 func (w *writer) filling() bool { return w.length.Load()+2000 < int64(w.get(wordTarget)) }
 
 // in runs f in a phase.
@@ -213,8 +213,8 @@ func (w *writer) askOn(ends <-chan struct{}) error {
 	}
 }
 
-// syncAt makes all operations durable. The user sequence is the number of operations on the file, and
-// on those whose place it took.
+// syncAt makes all operations durable. The user sequence is the number of operations on this file and on
+// the files that it has replaced.
 func (w *writer) syncAt() error {
 	w.set(wordPhase, phaseSync)
 	seq := w.returnedOps()
@@ -222,13 +222,13 @@ func (w *writer) syncAt() error {
 		return err
 	}
 	if got, ops := w.f.DurableSeq(), w.f.DurableOps(); got != seq || ops != 0 {
-		w.violation("SyncAt(%d) made %d durable, and %d after it", seq, got, ops)
+		w.violation("after SyncAt(%d), the user sequence is %d, and %d operations after it are durable", seq, got, ops)
 	}
 	for _, k := range w.workers {
 		k.settle()
 	}
 	if got := w.f.Len(); got != uint64(w.length.Load()) {
-		w.violation("%d keys, not %d", got, w.length.Load())
+		w.violation("the filter has %d keys, not %d", got, w.length.Load())
 	}
 	return nil
 }
@@ -244,11 +244,11 @@ type worker struct {
 	*writer
 	stream
 	rng      *rand.Rand
-	in, out  []int // keys of the stream in the filter, and those it may insert
+	in, out  []int // the keys of the stream: those in the filter, and those that it may insert
 	unsynced []int
 }
 
-// repeat makes the operations that were issued, but turned out not to have been done.
+// repeat makes the operations that were issued, but not done, as resolve found out.
 func (k *worker) repeat() error {
 	for k.returned() < k.issued() {
 		o := k.stream.op(k.returned())
@@ -269,7 +269,7 @@ func (k *worker) repeat() error {
 	return nil
 }
 
-// work makes n operations, or a few more.
+// work makes n operations or a few more.
 func (k *worker) work(n int) error {
 	for n > 0 {
 		done, err := k.some()
@@ -324,7 +324,7 @@ func (k *worker) some() (n int, err error) {
 	return len(ops), k.insertBatch(ops)
 }
 
-// pick takes a key to insert: half of the time the one deleted last.
+// pick takes a key to insert: half of the time, the one that was deleted last.
 func (k *worker) pick() int {
 	if k.rng.IntN(2) == 0 {
 		return take(&k.out, len(k.out)-1)
@@ -332,7 +332,7 @@ func (k *worker) pick() int {
 	return take(&k.out, k.rng.IntN(len(k.out)))
 }
 
-// among reports whether a key is in the class of one of the operations.
+// among reports whether a key is in the class of the key of an operation.
 func (k *worker) among(ops []op, id int) bool {
 	for _, o := range ops {
 		if k.placeOf[o.id].Class == k.placeOf[id].Class {
@@ -359,19 +359,19 @@ func (k *worker) do(o op) error {
 		if ok, err := k.f.Delete(key); err != nil {
 			return fmt.Errorf("%s: %w", o, err)
 		} else if !ok {
-			return fmt.Errorf("%s: certainly not in the filter", o)
+			return fmt.Errorf("%s: the key is certainly not in the filter", o)
 		}
 	} else {
 		k.enter(o.id, inserting)
 		if err := k.f.Insert(key); err != nil {
-			return fmt.Errorf("%s, of %d: %w", o, k.length.Load(), err)
+			return fmt.Errorf("%s, with %d keys in the filter: %w", o, k.length.Load(), err)
 		}
 	}
 	k.after(o)
 	return nil
 }
 
-// insertBatch makes inserts that were issued, in one call.
+// insertBatch makes inserts that were issued in one call of InsertBatch.
 func (k *worker) insertBatch(ops []op) error {
 	var keys [][]byte
 	for _, o := range ops {
@@ -379,7 +379,7 @@ func (k *worker) insertBatch(ops []op) error {
 		keys = append(keys, appendKey(nil, k.seed, o.id))
 	}
 	if n, err := k.f.InsertBatch(keys); err != nil || n != len(ops) {
-		return fmt.Errorf("after %d of a batch of %d: %w", n, len(ops), err)
+		return fmt.Errorf("after %d inserts of a batch of %d: %w", n, len(ops), err)
 	}
 	k.after(ops...)
 	return nil
@@ -413,7 +413,7 @@ func (k *worker) after(ops ...op) {
 	}
 }
 
-// settle settles the keys whose operations were synced.
+// settle marks the operations since the last call as synced.
 func (k *worker) settle() {
 	for _, id := range k.unsynced {
 		k.writer.settle(id)

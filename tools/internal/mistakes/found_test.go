@@ -21,12 +21,12 @@ import (
 type check struct {
 	in   string // the package
 	args []string
-	// found matches the output of a check that finds a mistake, and in it what it has found. Any
-	// other failure does not count: a mistake that keeps the check from starting is no evidence.
+	// found matches the output of a check that finds a mistake; its last group is what the check has
+	// found. Other failures are no evidence, for example if a mistake keeps the check from starting.
 	found *regexp.Regexp
 }
 
-// withFaults are the checks that need the tag.
+// withFaults are the checks that need the build tag faults.
 var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestCallsOfApply", "TestCallsOfReplace", "TestPowerCutsOfReplace"}
 
 var (
@@ -36,7 +36,7 @@ var (
 	history   = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (\d+ items, .*{At:.*)$`)
 )
 
-// checks holds tests by name. What any other test reports counts if it is in the file of the test.
+// checks holds tests by name. A test that is not here finds a mistake by any error in its own file.
 var checks = map[string]check{
 	"TestDeleteOrder":              {"mmapfilter/internal/place", nil, regexp.MustCompile(`(?m)^ +place_test\.go:\d+: (home, stash, second line have .*)$`)},
 	"TestExplore":                  {writer, []string{"-states", "100000"}, violation},
@@ -85,12 +85,12 @@ func at(file, what string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^ +` + file + `\.go:\d+: (` + what + `)$`)
 }
 
-// files has the files that have a test, by its name.
+// files returns, for each name of a test, the files that have a test of this name.
 var files = sync.OnceValue(func() map[string][]string {
 	found := map[string][]string{}
 	filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, "_test.go") {
-			text, _ := os.ReadFile(path) // a test that cannot be read is missed below
+			text, _ := os.ReadFile(path) // checkOf reports a test that cannot be read
 			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
 				found[string(m[1])] = append(found[string(m[1])], path)
 			}
@@ -100,7 +100,7 @@ var files = sync.OnceValue(func() map[string][]string {
 	return found
 })
 
-// checkOf returns the test of a name, which only one package may have unless it is in checks.
+// checkOf returns the test with a name. Unless the test is in checks, only one file may have this name.
 func checkOf(name string) (check, error) {
 	if c := checks[name]; c.found != nil {
 		return c, nil
@@ -119,11 +119,11 @@ const (
 	joint  = "mmapfilter/guard/pebbleguard" // a module of its own
 )
 
-var allMistakes = flag.Bool("all", false, "TestMistakes looks at all mistakes, not at a third of them")
+var allMistakes = flag.Bool("all", false, "TestMistakes checks all mistakes, not a third of them")
 
-// TestMistakes requires that the checks that a mistake names all find it, and that none of them
-// finds anything in the code as it is. It tests two mistakes at a time, so one is built while
-// the checks of another one run. In each run it looks at one third of them.
+// TestMistakes requires that all checks that a mistake names find it, and that five checks find nothing
+// in the code as it is. It tests two mistakes at a time, so that one is built while the checks of
+// another run. Unless -all is set, it tests a third of the mistakes, chosen at random.
 //
 //	go test -tags faults ./tools/internal/mistakes -run TestMistakes -v -all
 func TestMistakes(t *testing.T) {
@@ -182,7 +182,7 @@ func build(t *testing.T, m *Mistake) built {
 		if slices.Contains(withFaults, name) {
 			args = append(args, "-tags=faults")
 		}
-		if check.in == "mmapfilter" { // to compile its many tests takes longer than to run the one
+		if check.in == "mmapfilter" { // compiling its many tests takes longer than running one
 			args = append(args, "-gcflags=-N -l")
 		}
 		c := exec.CommandContext(t.Context(), "go", append(args, "-overlay", overlay, "-ldflags=-w", "-o", b.program(check.in), ".")...)
@@ -204,7 +204,7 @@ func (b built) run(t *testing.T, name string, mistaken bool) (row string) {
 	must(t, err)
 	c := exec.CommandContext(t.Context(), b.program(check.in), append(check.args, "-test.v", "-test.run", "^"+name+"$")...)
 	c.Env = append(os.Environ(), "TMPDIR="+b.dir)
-	if name != "TestKill" { // which needs goroutines that run at once
+	if name != "TestKill" { // TestKill needs goroutines that run in parallel
 		c.Env = append(c.Env, "GOMAXPROCS=1") // another mistake uses the other processor
 	}
 	var errs strings.Builder
@@ -214,7 +214,7 @@ func (b built) run(t *testing.T, name string, mistaken bool) (row string) {
 	found := check.found.FindStringSubmatch(said)
 	switch {
 	case mistaken && (err == nil || found == nil):
-		t.Errorf("%s does not find it (%v):\n%s", name, err, said)
+		t.Errorf("%s does not find the mistake (%v):\n%s", name, err, said)
 	case !mistaken && err != nil:
 		t.Errorf("%s finds something in the code as it is: %v\n%s", name, err, said)
 	}

@@ -39,8 +39,8 @@ func list(t *testing.T) []Mistake {
 	return list
 }
 
-// TestApply applies every mistake to the code as it is, and checks the types of what it changes, so a
-// change that breaks a diff shows up at once.
+// TestApply applies every mistake to the code as it is, and checks the types of the changed packages, so
+// that a change of the code that breaks a diff shows up at once.
 func TestApply(t *testing.T) {
 	checks := map[string]*checker{} // by directory
 	for _, m := range list(t) {
@@ -60,7 +60,7 @@ func TestApply(t *testing.T) {
 			var err error
 			if len(folders) == 1 {
 				err = checks[folder].check(filepath.Join(dir, folder))
-			} else { // a package may use what the mistake changes in another
+			} else { // one package may use what the mistake changes in another
 				err = compile(t, m, folder)
 			}
 			if err != nil {
@@ -73,7 +73,7 @@ func TestApply(t *testing.T) {
 			after, err := os.ReadFile(filepath.Join(dir, file))
 			must(t, err)
 			if bytes.Equal(before, after) {
-				t.Errorf("%s: %s is the same", m.Name, file)
+				t.Errorf("%s does not change %s", m.Name, file)
 			}
 			if formatted, err := format.Source(after); err != nil || !bytes.Equal(formatted, after) {
 				t.Errorf("%s: gofmt would change %s (%v)", m.Name, file, err)
@@ -97,7 +97,7 @@ func compile(t *testing.T, m Mistake, folder string) error {
 }
 
 // A checker checks the types of a package. This finds what the compiler would find, in a tenth of the
-// time: the go command has compiled the imports before, and the package itself is not compiled.
+// time, because the go command has compiled the imports before and the package itself is not compiled.
 type checker struct {
 	path, dir string
 	files     []string
@@ -123,13 +123,13 @@ func newChecker(t *testing.T, dir string) *checker {
 		}
 		must(t, in.Decode(&p))
 		exports[p.ImportPath] = p.Export
-		c.path, c.files = p.ImportPath, p.GoFiles // of the last one, which is the package itself
+		c.path, c.files = p.ImportPath, p.GoFiles // the last one is the package itself
 	}
 	c.config.Importer = importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	return c
 }
 
-// check checks the package, with the files that are in the directory changed instead of its own.
+// check checks the package. Files in the directory changed replace files of the package.
 func (c *checker) check(changed string) error {
 	var files []*ast.File
 	for _, name := range c.files {
@@ -177,13 +177,13 @@ func TestNoLongerApplies(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(copied, file), text, 0o600))
 		}
 		if err := m.Apply(copied, t.TempDir()); err != nil {
-			t.Errorf("a copy: %v", err)
+			t.Errorf("a copy of the files: %v", err)
 		}
 		last := m.Files[len(m.Files)-1]
 		says := "testdata/mistakes/" + m.Name + ".diff no longer applies to " + last + ": "
 		must(t, os.WriteFile(filepath.Join(copied, last), []byte("package changed\n"), 0o600))
 		if err := m.Apply(copied, t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), says) {
-			t.Errorf("%s is another: %v", last, err)
+			t.Errorf("%s has changed: %v", last, err)
 		}
 		must(t, os.Remove(filepath.Join(copied, last)))
 		if err := m.Apply(copied, t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), says) {

@@ -89,7 +89,8 @@ func TestReaderLongLine(t *testing.T) {
 	}
 }
 
-// TestReaderLongCommands reads commands that do not end where the buffer does, of few words and of many.
+// TestReaderLongCommands reads commands of few words and of many, which do not end where the buffer
+// does.
 func TestReaderLongCommands(t *testing.T) {
 	var in strings.Builder
 	var want [][]string
@@ -113,7 +114,8 @@ func TestReaderLongCommands(t *testing.T) {
 	}
 }
 
-// TestReaderMemory sends headers that promise the most, and nothing after them.
+// TestReaderMemory sends headers that promise as much data as is allowed, and almost no data. The reader
+// must not allocate what they promise.
 func TestReaderMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -173,7 +175,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestWriterLong writes until it is time to flush, to a peer that is gone.
+// TestWriterLong writes to a peer that is gone, until it is time to flush.
 func TestWriterLong(t *testing.T) {
 	gone := errors.New("gone")
 	w := NewWriter(failing{gone})
@@ -182,7 +184,7 @@ func TestWriterLong(t *testing.T) {
 		w.Int(1)
 	}
 	if n != longBytes/4 {
-		t.Errorf("long after %d replies", n)
+		t.Errorf("Long is true after %d replies", n)
 	}
 	for range 2 {
 		if err := w.Flush(); err != gone || w.Long() {

@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// args sends a command as clients do, and returns the lines of the reply.
+// args sends a command as an array, as clients do, and returns the lines of the reply.
 func (p *peer) args(words ...string) []string {
 	p.t.Helper()
 	p.send(array(words))
@@ -29,10 +29,10 @@ func array(words []string) string {
 	return b.String()
 }
 
-// A part is what SCANDUMP answers.
+// A part is a reply of SCANDUMP.
 type part struct{ at, data string }
 
-// scan asks for the part of a dump after a position.
+// scan returns the part of a dump after a position.
 func (p *peer) scan(key, at string) part {
 	p.t.Helper()
 	reply := p.args(key[:2]+".SCANDUMP", key, at)
@@ -63,8 +63,8 @@ func (p *peer) load(key string, parts []part) (reply string) {
 	return reply
 }
 
-// TestDump moves filters to another server, as they are when the dump begins: what is added later is not
-// in them. They go on as the originals do.
+// TestDump copies filters to another server. A copy has the items that the filter had when the dump
+// began, and none that are added later. Then it is used as its original would be.
 func TestDump(t *testing.T) {
 	_, addr := start(t, Config{})
 	other, otherAddr := start(t, Config{})
@@ -111,7 +111,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// numbers returns numbers, each after a space.
+// numbers returns the numbers from from to to-1, with a space before each.
 func numbers(from, to int) string {
 	var b strings.Builder
 	for n := from; n < to; n++ {
@@ -120,7 +120,7 @@ func numbers(from, to int) string {
 	return b.String()
 }
 
-// TestLoadRefuses loads dumps that are not whole: the key is not there.
+// TestLoadRefuses loads dumps that are incomplete or damaged. There must be no key afterwards.
 func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	s, p := startOne(t, Config{Dir: dir})
@@ -163,10 +163,10 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	p.want("CF.RESERVE CFfixed 2000 EXPANSION 0", "+OK")
 	p.want("CF.INSERT CFfixed ITEMS"+items, added)
-	for _, key := range []string{"CFa", "CFfixed"} { // what tells that lines are damaged: hashes, checksums
+	for _, key := range []string{"CFa", "CFfixed"} { // one has hashes to find damaged lines by, the other checksums
 		lines := []byte(p.dump(key)[1].data)
 		for at := prefixBytes + layout.OffRegion; at < prefixBytes+layout.OffRegion+10*layout.LineBytes; at += layout.LineBytes {
-			lines[at+20] ^= 1 // of a remainder
+			lines[at+20] ^= 1 // a bit of a remainder
 		}
 		if got := p.load("CFb", []part{parts[0], {chunk.at, string(lines)}}); got != broken {
 			t.Errorf("%s with damaged lines: %s", key, got)
@@ -178,31 +178,32 @@ func TestLoadRefuses(t *testing.T) {
 		damaged[at] ^= 1
 		if got := p.load("CFb", []part{parts[0], {chunk.at, string(damaged)}}); got == "+OK" {
 			if p.do("CF.MEXISTS CFb"+items) != added || p.do("CF.COMPACT CFb") != "+OK" {
-				t.Errorf("byte %d: loaded, and lacks a key or its hashes", at)
+				t.Errorf("a dump with a damaged byte %d is loaded, and the filter lacks an item or its hashes", at)
 			}
 			p.want("DEL CFb", ":1")
 		}
 	}
 	p.want("CF.LOADCHUNK CFa 1 x", "-ERR item exists")
 	p.want("BF.LOADCHUNK CFa 1 x", "-WRONGTYPE Operation against a key holding the wrong kind of value")
-	if got := p.load("CFb", []part{parts[0], piece(0, 1000), piece(0, 1000), piece(500, all)}); got != "+OK" { // some twice
+	if got := p.load("CFb", []part{parts[0], piece(0, 1000), piece(0, 1000), piece(500, all)}); got != "+OK" { // some bytes twice
 		t.Error(got)
 	}
 	p.want("CF.MEXISTS CFb"+items, added)
 	if n := len(s.dir.dumps.dumps); n != 0 {
-		t.Errorf("%d dumps go on", n)
+		t.Errorf("%d dumps have not ended", n)
 	}
 	p.want("FLUSHALL", "+OK")
 	files(t, dir)
 }
 
-// TestLoadSwept begins a load and does not end it: its file goes after an hour, and with a restart.
+// TestLoadSwept begins a load and does not end it. A sweep removes its file once the load is old enough,
+// and not before.
 func TestLoadSwept(t *testing.T) {
 	dir := t.TempDir()
 	s, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD CFa x", ":1")
 	parts := p.dump("CFa")
-	for _, after := range []time.Duration{-time.Second, time.Minute} { // before it is over, and then
+	for _, after := range []time.Duration{-time.Second, time.Minute} { // before that, and after
 		if got := p.load("CFb", parts[:1]); got != "+OK" {
 			t.Fatal(got)
 		}
@@ -214,7 +215,8 @@ func TestLoadSwept(t *testing.T) {
 	}
 }
 
-// TestDumpsAtOnce has two clients dump a key, and one that stops in the middle.
+// TestDumpsAtOnce begins dumps at the same time: two of one key, one that stops in the middle, and one
+// more than are allowed.
 func TestDumpsAtOnce(t *testing.T) {
 	s, p := startOne(t, Config{})
 	p.want("CF.ADD CFa x", ":1")
@@ -222,10 +224,10 @@ func TestDumpsAtOnce(t *testing.T) {
 	p.want("CF.ADD CFa y", ":1")
 	second := p.scan("CFa", "1")
 	if first == second {
-		t.Error("both have the same chunk")
+		t.Error("both dumps have the same chunk")
 	}
 	if p.scan("CFa", first.at).at != "0" || p.scan("CFa", second.at).at != "0" {
-		t.Error("there is more")
+		t.Error("a dump has more than one chunk")
 	}
 	p.want("CF.SCANDUMP CFa "+first.at, "-Invalid position")
 	p.want("CF.ADD CFb x", ":1")
@@ -235,7 +237,7 @@ func TestDumpsAtOnce(t *testing.T) {
 		p.scan("CFa", "1")
 	}
 	next := s.dir.madeAt(fmt.Sprint("dump", s.dir.dumps.last+1))
-	if err := os.Mkdir(next, 0o755); err != nil { // so one more cannot even begin
+	if err := os.Mkdir(next, 0o755); err != nil { // so one more dump could not begin
 		t.Fatal(err)
 	}
 	p.want("CF.SCANDUMP CFa 1", "-ERR too many dumps at once")

@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// forged returns a dump of one chunk, of which the last bytes are hashes.
+// forged returns a dump of one chunk, whose last bytes are hashes.
 func forged(file, hashes []byte) []part {
 	chunk := binary.LittleEndian.AppendUint64(nil, 0)
 	chunk = binary.LittleEndian.AppendUint64(chunk, uint64(len(file)))
@@ -21,7 +21,7 @@ func forged(file, hashes []byte) []part {
 	return []part{{"1", dumpHeader + string(cuckoo)}, {"2", string(chunk) + string(file) + string(hashes)}}
 }
 
-// filterFiles makes a filter and returns its files: as they are while it is open if live is set.
+// filterFiles creates a filter and returns its files as they are after Close or, if live is set, before.
 func filterFiles(t testing.TB, o mmapfilter.Options, live bool) (file, hashes []byte) {
 	path := filepath.Join(t.TempDir(), "f")
 	o.Capacity = 1000
@@ -40,8 +40,8 @@ func filterFiles(t testing.TB, o mmapfilter.Options, live bool) (file, hashes []
 	return file, hashes
 }
 
-// FuzzLoad loads files that no server has dumped: the client gets an OK or the error, whatever they are,
-// and can then use the key if there is one. Another key is as before.
+// FuzzLoad loads files that no server has dumped. Whatever they are, the client must get OK or an error,
+// and commands on the key must get replies. Another key must stay as it was.
 func FuzzLoad(f *testing.F) {
 	for _, c := range []struct {
 		o    mmapfilter.Options

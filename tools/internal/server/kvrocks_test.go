@@ -8,10 +8,12 @@ import (
 	"testing"
 )
 
-// row matches a row of the table in KVROCKS.md: how often, the command, Kvrocks' reply, and ours.
+// row matches a row of the table in KVROCKS.md: how many times a command is sent, the command, Kvrocks'
+// reply, and ours.
 var row = regexp.MustCompile("(?m)^\\| (?:(\\d+) × )?`(.+?)` \\| `(.+?)` \\| (?:same|`(.+?)`) \\| .*\\|$")
 
-// TestKvrocks sends the commands of the table in KVROCKS.md: the replies are those of its third column.
+// TestKvrocks sends the commands of the table in KVROCKS.md. Our replies must be those of its third
+// column.
 func TestKvrocks(t *testing.T) {
 	text, err := os.ReadFile("KVROCKS.md")
 	must(t, err)

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// unwatched has pollers wait for every turn, however long it takes.
+// unwatched turns off the watching of pollers, so a poller waits for a command however long it takes.
 func unwatched(s *Server) {
 	for _, p := range s.links {
 		p.mu.Lock()
-		p.watched = true // so nobody calls watch
+		p.watched = true // so that watch is not called
 		p.mu.Unlock()
 	}
 }
 
-// dialTwo returns two clients of the same poller. A server that does not reply to one fails the test.
+// dialTwo returns two clients of the same poller. The test fails if the server does not reply to them.
 func dialTwo(t *testing.T, s *Server, addr net.Addr) (a, b *peer) {
 	t.Helper()
 	for i := range len(s.links) + 1 {
@@ -37,8 +37,8 @@ func dialTwo(t *testing.T, s *Server, addr net.Addr) (a, b *peer) {
 	return a, b
 }
 
-// TestHalfCommand has a client send half a command, after others that fill a read: others are served
-// before the rest comes.
+// TestHalfCommand has a client send half a command, after commands that fill a read. Other clients must
+// be served before the other half comes.
 func TestHalfCommand(t *testing.T) {
 	s, addr := start(t, Config{})
 	unwatched(s)
@@ -63,8 +63,8 @@ func TestHalfCommand(t *testing.T) {
 	}
 }
 
-// TestLongCommands blocks the commands that are long, and those that open a filter, or find it locked:
-// others are served meanwhile, and then get their reply.
+// TestLongCommands blocks commands that take long, that open a filter, or that find it locked.
+// Meanwhile, other clients must be served. The commands get their replies in the end.
 func TestLongCommands(t *testing.T) {
 	for _, c := range []struct{ command, reply string }{
 		{"DEL k", ":1"},
@@ -105,7 +105,7 @@ func TestLongCommands(t *testing.T) {
 	}
 }
 
-// TestDurableBeside has a client wait for a sync that lasts: others are served.
+// TestDurableBeside checks that other clients are served while one waits for a sync.
 func TestDurableBeside(t *testing.T) {
 	s, addr := start(t, Config{Sync: true})
 	unwatched(s)
@@ -120,14 +120,14 @@ func TestDurableBeside(t *testing.T) {
 	}
 }
 
-// TestWatch has a command wait that none expects to: after a while, others are served.
+// TestWatch has a command wait that is not expected to. After a while, other clients must be served.
 func TestWatch(t *testing.T) {
 	s, addr := start(t, Config{})
 	slow, fast := dialTwo(t, s, addr)
 	fast.want("CF.ADD k x", ":1")
 	k := s.dir.find("k")
 	k.mu.RLock()
-	k.expires.Store(1) // and so a lookup removes it
+	k.expires.Store(1) // so that a lookup removes it
 	slow.send("CF.EXISTS k x\r\n")
 	fast.want("PING", "+PONG")
 	k.mu.RUnlock()
@@ -137,7 +137,8 @@ func TestWatch(t *testing.T) {
 	slow.want("PING", "+PONG")
 }
 
-// TestStuck: a write takes long, and is detached. Another one to the same key is so before it begins.
+// TestStuck checks that a write that takes long is detached, and that the next write to the same key is
+// detached before it begins.
 func TestStuck(t *testing.T) {
 	k := new(key)
 	for _, stuck := range []bool{false, true} {
@@ -161,8 +162,9 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestCloseInTheMiddle ends a server while clients are idle, in the middle of a command, do not read, or
-// wait for a command that is long: this one gets its reply, and nothing is left.
+// TestCloseInTheMiddle closes a server with four clients: one is idle, one has sent half a command, one
+// does not read, and one waits for a long command. The last one must get its reply. No goroutines or
+// descriptors may be left.
 func TestCloseInTheMiddle(t *testing.T) {
 	before := pollDescriptors(t)
 	s, addr := start(t, Config{})
@@ -182,7 +184,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 	for s.dir.find("k") != nil {
 		runtime.Gosched()
 	}
-	long.send("PING\r\n") // for which there is no time any more
+	long.send("PING\r\n") // too late to get a reply
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	for _, p := range []*peer{idle, half} {
@@ -195,13 +197,13 @@ func TestCloseInTheMiddle(t *testing.T) {
 		t.Error(got)
 	}
 	if rest, _ := io.ReadAll(long.in); len(rest) > 0 {
-		t.Errorf("after the end: %q", rest)
+		t.Errorf("after the last reply: %q", rest)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 	stacks := make([]byte, 1<<20)
-	for begun := time.Now(); ; time.Sleep(time.Millisecond) { // the last one may not have returned yet
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) { // the last goroutine may not have returned yet
 		now := stacks[:runtime.Stack(stacks, true)]
 		if !bytes.Contains(now, []byte("server.(*poller)")) {
 			break
@@ -215,7 +217,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 	}
 }
 
-// pollDescriptors returns how many descriptors of the process are there to wait for others.
+// pollDescriptors returns the number of descriptors with which the process waits for other descriptors.
 func pollDescriptors(t *testing.T) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")
@@ -228,9 +230,9 @@ func pollDescriptors(t *testing.T) (n int) {
 	return n
 }
 
-// FuzzServe sends what is mostly not a command to a server, at once and in pieces: the replies are the
-// same, and there is an end. A password makes them depend on nothing else. Another client is served
-// between the pieces.
+// FuzzServe sends bytes to a server, which are mostly no commands, at once and then in pieces. The
+// replies must be the same, and must end. The server has a password, so the replies do not depend on its
+// keys. Between the pieces, another client must be served.
 func FuzzServe(f *testing.F) {
 	for _, stream := range []string{
 		"PING\r\n*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\n\r\n\r\nHELLO 3\r\n", "*1\r\n$4\r\nQUIT\r\nPING\r\n", "*0\r\n*-1\r\nMULTI\r\n'\r\n",
@@ -251,7 +253,7 @@ func FuzzServe(f *testing.F) {
 			rest := stream
 			for _, n := range cuts {
 				n := min(int(n), len(rest))
-				p.conn.Write(rest[:n]) // fails once the server has had enough
+				p.conn.Write(rest[:n]) // fails once the server has closed the connection
 				rest = rest[n:]
 				other.want("PING", "-NOAUTH Authentication required.")
 			}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestReplyBeforeRest sends a command and the beginning of another, or an empty line: the reply does not
-// wait for the rest.
+// TestReplyBeforeRest sends a command, and after it an empty command or the beginning of another
+// command. The reply must not wait for more.
 func TestReplyBeforeRest(t *testing.T) {
 	_, p := startOne(t, Config{})
 	p.conn.SetDeadline(time.Now().Add(time.Minute))
@@ -22,8 +22,8 @@ func TestReplyBeforeRest(t *testing.T) {
 	p.want("NG", "+PONG")
 }
 
-// TestKeepsWhatIsUsed has a command use a filter for so long that others need its descriptors: it stays
-// open.
+// TestKeepsWhatIsUsed checks that a filter stays open while a command uses it, even if the descriptors
+// are needed for other filters.
 func TestKeepsWhatIsUsed(t *testing.T) {
 	s, addr := start(t, Config{})
 	s.dir.most = 4
@@ -43,7 +43,8 @@ func TestKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestOverdueMeanwhile has a key get more time while its removal waits for those who use it: it stays.
+// TestOverdueMeanwhile checks that a key stays if it gets a later deadline while its removal waits for
+// commands that use it.
 func TestOverdueMeanwhile(t *testing.T) {
 	s, p := startOne(t, Config{})
 	p.want("CF.ADD k x", ":1")
@@ -64,8 +65,8 @@ func TestOverdueMeanwhile(t *testing.T) {
 	p.want("CF.EXISTS k x", ":1")
 }
 
-// TestNamesBesideSweep has a sweep wait for a command that uses a key whose time is over: meanwhile the
-// names of other keys become durable.
+// TestNamesBesideSweep checks that the names of other keys become durable while a sweep waits for a
+// command that uses an expired key.
 func TestNamesBesideSweep(t *testing.T) {
 	s, addr := start(t, Config{})
 	dial(t, addr).want("CF.ADD k x", ":1")
@@ -88,8 +89,8 @@ func TestNamesBesideSweep(t *testing.T) {
 	}
 }
 
-// TestOverdueStays: the files of a key cannot be removed once its time is over. Whoever wants to make
-// the key again gets an error.
+// TestOverdueStays checks that creating an expired key again gives an error if its files cannot be
+// removed.
 func TestOverdueStays(t *testing.T) {
 	dir := t.TempDir()
 	s, p := startOne(t, Config{Dir: dir})
@@ -109,8 +110,8 @@ func TestOverdueStays(t *testing.T) {
 	p.want("CF.EXISTS k x", ":0")
 }
 
-// TestRenameFreesNameLast stops a RENAME before its end: no file of the old key is left for a new key of
-// its name to lose.
+// TestRenameFreesNameLast stops a RENAME before its end. The old name must not be free while there are
+// files of that name, because RENAME would then remove files of a new key.
 func TestRenameFreesNameLast(t *testing.T) {
 	dir := t.TempDir()
 	s, p := startOne(t, Config{Dir: dir})
@@ -132,7 +133,7 @@ func TestRenameFreesNameLast(t *testing.T) {
 	p.wantDeadline("b")
 }
 
-// TestDelAfterKilledRebuild removes what a rebuild has left that a kill ended.
+// TestDelAfterKilledRebuild checks that DEL also removes the files that a killed rebuild has left.
 func TestDelAfterKilledRebuild(t *testing.T) {
 	dir := t.TempDir()
 	_, p := startOne(t, Config{Dir: dir})
@@ -144,8 +145,8 @@ func TestDelAfterKilledRebuild(t *testing.T) {
 	files(t, dir)
 }
 
-// TestCutShort cuts a filter short while it is served: a lookup of what is missing says maybe, later
-// ones fail, and other filters go on.
+// TestCutShort truncates a file while it is served. The first lookup must answer "maybe", later lookups
+// must fail, and other filters must work as before.
 func TestCutShort(t *testing.T) {
 	dir := t.TempDir()
 	_, p := startOne(t, Config{Dir: dir})

@@ -47,7 +47,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestBrokenProtocol sends what is no command: its client gets an error and no more, others are served.
+// TestBrokenProtocol sends bytes that are no command. Their client must get an error, and other clients
+// must be served.
 func TestBrokenProtocol(t *testing.T) {
 	_, addr := start(t, Config{})
 	good := dial(t, addr)
@@ -61,7 +62,7 @@ func TestBrokenProtocol(t *testing.T) {
 	}
 }
 
-// TestUnknownClientIsLimited sends a large command without the password.
+// TestUnknownClientIsLimited sends a large command without the password, and then with it.
 func TestUnknownClientIsLimited(t *testing.T) {
 	_, addr := start(t, Config{Password: "secret"})
 	large := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n", resp.Unknown.Bulk+1)
@@ -78,7 +79,7 @@ func TestUnknownClientIsLimited(t *testing.T) {
 	}
 }
 
-// TestTooManyClients opens one connection more than there may be.
+// TestTooManyClients opens one connection more than is allowed.
 func TestTooManyClients(t *testing.T) {
 	_, addr := start(t, Config{MaxClients: 2})
 	a, b := dial(t, addr), dial(t, addr)
@@ -94,29 +95,29 @@ func TestTooManyClients(t *testing.T) {
 	b.want("PING", "+PONG")
 }
 
-// TestSilentReader: a client does not read a long reply. Its connection holds no lock meanwhile, and
-// other clients are served.
+// TestSilentReader has a client that does not read a long reply. Meanwhile its connection must hold no
+// lock, and other clients must be served.
 func TestSilentReader(t *testing.T) {
 	s, addr := start(t, Config{})
 	good := dial(t, addr)
 	silent := dialSlow(t, s)
 	bad := &peer{t, silent, bufio.NewReaderSize(silent, 16)}
 	bad.send(asArray(t, "CF.INSERT k ITEMS"+strings.Repeat(" a", 25_000)))
-	if first, err := bad.in.ReadByte(); first != '*' || err != nil { // the rest waits
+	if first, err := bad.in.ReadByte(); first != '*' || err != nil { // the rest of the reply waits
 		t.Fatal(first, err)
 	}
 	good.conn.SetDeadline(time.Now().Add(writeTime / 2))
 	good.want("CF.EXISTS k a", ":1")
 	good.want("EXPIRE k 1000", ":1")
 	good.want("DEL k", ":1")
-	s.hurry(s.ticks.Load() + 1) // as once writeTime is over
+	s.hurry(s.ticks.Load() + 1) // what the server does once writeTime is over
 	silent.SetDeadline(time.Now().Add(writeTime / 2))
-	if _, err := io.Copy(io.Discard, silent); err != nil { // to its end
+	if _, err := io.Copy(io.Discard, silent); err != nil { // up to the end of the connection
 		t.Error(err)
 	}
 }
 
-// TestEndsWithSlowReader closes a server whose client reads a little now and then, and has much to come.
+// TestEndsWithSlowReader closes a server while a client reads many replies slowly. Close must return.
 func TestEndsWithSlowReader(t *testing.T) {
 	s, _ := start(t, Config{})
 	slow := dialSlow(t, s)
@@ -141,7 +142,8 @@ func TestEndsWithSlowReader(t *testing.T) {
 	t.Error("the server does not end")
 }
 
-// TestRestart has all there after the server has ended and begun again, with its deadlines.
+// TestRestart checks that keys, items and deadlines are there after a restart of the server, and that
+// files without a key are removed.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	s, addr := start(t, Config{Dir: dir})
@@ -177,7 +179,7 @@ func TestRestart(t *testing.T) {
 	files(t, filepath.Join(dir, newFiles))
 }
 
-// TestExpiryOverRestart has a key whose time is over when the server starts again.
+// TestExpiryOverRestart has a key that expires before the server starts again.
 func TestExpiryOverRestart(t *testing.T) {
 	dir := t.TempDir()
 	s, addr := start(t, Config{Dir: dir})
@@ -191,7 +193,7 @@ func TestExpiryOverRestart(t *testing.T) {
 	files(t, dir)
 }
 
-// TestConfusingNames has keys whose names are like those of the files beside others.
+// TestConfusingNames has keys whose names look like files that belong to other keys.
 func TestConfusingNames(t *testing.T) {
 	dir := t.TempDir()
 	s, addr := start(t, Config{Dir: dir})
@@ -212,7 +214,7 @@ func TestConfusingNames(t *testing.T) {
 	files(t, dir)
 }
 
-// TestBrowser has a page send a command in a request: nothing after its first line is done.
+// TestBrowser sends a command in an HTTP request, as a web page might. The server must not run it.
 func TestBrowser(t *testing.T) {
 	s, addr := start(t, Config{})
 	for _, first := range []string{"POST / HTTP/1.1", "GET / HTTP/1.1\r\nHost: localhost"} {
@@ -222,11 +224,12 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 	if s.dir.find("k") != nil {
-		t.Error("the command was done")
+		t.Error("the server has run the command")
 	}
 }
 
-// TestDurable has replies wait for a sync: one for a pipeline. If that fails, nobody gets them.
+// TestDurable checks that replies wait for a sync, and that a pipeline needs few syncs. If a sync fails,
+// the client gets an error instead of the replies.
 func TestDurable(t *testing.T) {
 	s, p := startOne(t, Config{Sync: true})
 	p.want("CF.ADD k x", ":1")
@@ -253,7 +256,8 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-// TestWaitAOF has WAITAOF make all durable, also what was closed before, or tell that it cannot.
+// TestWaitAOF checks that WAITAOF makes all operations durable, also those of filters that were closed
+// since, or reports that it cannot.
 func TestWaitAOF(t *testing.T) {
 	s, p := startOne(t, Config{})
 	p.want("CF.ADD k x", ":1")
@@ -285,7 +289,7 @@ func files(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// TestExpiry has a key whose time is over: it is not found from then on, and its files go.
+// TestExpiry checks that an expired key is not found any more, and that its files are removed.
 func TestExpiry(t *testing.T) {
 	dir := t.TempDir()
 	s, p := startOne(t, Config{Dir: dir})
@@ -305,7 +309,7 @@ func TestExpiry(t *testing.T) {
 	p.want("CF.EXISTS k x", ":0")
 }
 
-// TestManyKeys uses more keys than may be open at once, from several clients.
+// TestManyKeys has several clients use more keys than may be open at once.
 func TestManyKeys(t *testing.T) {
 	dir := t.TempDir()
 	s, addr := start(t, Config{Dir: dir})
@@ -334,7 +338,7 @@ func TestManyKeys(t *testing.T) {
 	if n := len(s.dir.opens()); n > 4 {
 		t.Errorf("%d filters are open", n)
 	}
-	for closing := 1; closing > 0; time.Sleep(time.Millisecond) { // in the background, which has its lock
+	for closing := 1; closing > 0; time.Sleep(time.Millisecond) { // until no filter is being closed in the background
 		s.dir.mu.Lock()
 		closing = s.dir.closing
 		s.dir.mu.Unlock()
@@ -345,11 +349,11 @@ func TestManyKeys(t *testing.T) {
 	}
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.stash"))
 	if len(logs) > 0 {
-		t.Errorf("logs of filters that are closed: %v", logs)
+		t.Errorf("closed filters have logs: %v", logs)
 	}
 }
 
-// TestServesForeignFile serves a filter that the server has not made.
+// TestServesForeignFile serves a filter that the server has not created.
 func TestServesForeignFile(t *testing.T) {
 	dir := t.TempDir()
 	f, err := mmapfilter.Create(filepath.Join(dir, "k.mmf"), &mmapfilter.Options{Capacity: 1000})
@@ -369,8 +373,8 @@ func TestServesForeignFile(t *testing.T) {
 	p.want("DBSIZE", ":0")
 }
 
-// TestRenameFails renames a filter to those that another process writes to, and one that is cut short:
-// all stay as they are.
+// TestRenameFails renames a filter to names of filters that another program has open for writing, and
+// renames a truncated filter. All filters must stay as they are.
 func TestRenameFails(t *testing.T) {
 	dir := t.TempDir()
 	s, p := startOne(t, Config{Dir: dir})
@@ -402,7 +406,7 @@ func TestRenameFails(t *testing.T) {
 	files(t, dir, "a.mmf", "a.mmf.hashes", "b.mmf", "b.mmf.hashes")
 }
 
-// TestRenames renames keys in circles, from several clients: it ends, and no key is lost.
+// TestRenames has several clients rename keys in circles. This must not deadlock or lose a key.
 func TestRenames(t *testing.T) {
 	_, addr := start(t, Config{})
 	first := dial(t, addr)
@@ -427,7 +431,7 @@ func TestRenames(t *testing.T) {
 // TestFull fills filters that do not grow.
 func TestFull(t *testing.T) {
 	_, p := startOne(t, Config{})
-	p.want("CF.RESERVE c 4 EXPANSION 0 RATE 1e-8", "+OK") // a new item does not look like one that is in
+	p.want("CF.RESERVE c 4 EXPANSION 0 RATE 1e-8", "+OK") // so that no new item is taken for one that is in
 	p.want("BF.RESERVE b 1e-8 4 NONSCALING", "+OK")
 	for i, full := 0, false; !full; i++ {
 		switch got := p.do(fmt.Sprintf("CF.ADD c %d", i)); got {
@@ -472,7 +476,7 @@ func TestFileName(t *testing.T) {
 	}
 	for _, file := range []string{"a", "a b.mmf", "%zz.mmf", "%41.mmf", "%2F.mmf", "%2.mmf", ".a.mmf", "a.mmf.hashes", strings.Repeat("a", maxName+1) + ".mmf"} {
 		if key, ok := keyName(file); ok {
-			t.Errorf("%q is the file of %q", file, key)
+			t.Errorf("%q is taken as the file of %q", file, key)
 		}
 	}
 }
@@ -492,7 +496,7 @@ func TestGlob(t *testing.T) {
 		}
 	}
 	if glob(strings.Repeat("*a", 1000)+"b", strings.Repeat("a", 10_000)) {
-		t.Error("matches")
+		t.Error("a pattern matches a text without its last letter")
 	}
 }
 

@@ -24,7 +24,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// start serves a directory on a socket until the test ends.
+// start starts a server, which runs until the test ends.
 func start(t testing.TB, c Config) (*Server, net.Addr) {
 	t.Helper()
 	if c.Dir == "" {
@@ -47,14 +47,14 @@ func start(t testing.TB, c Config) (*Server, net.Addr) {
 	return s, l.Addr()
 }
 
-// startOne is start with a client.
+// startOne starts a server and connects a client.
 func startOne(t testing.TB, c Config) (*Server, *peer) {
 	t.Helper()
 	s, addr := start(t, c)
 	return s, dial(t, addr)
 }
 
-// A peer is a client of a test.
+// A peer is a client in a test.
 type peer struct {
 	t    testing.TB
 	conn net.Conn
@@ -69,7 +69,7 @@ func dial(t testing.TB, addr net.Addr) *peer {
 	return &peer{t, conn, bufio.NewReader(conn)}
 }
 
-// dialSlow connects a client to the server, with little room for what is on its way.
+// dialSlow connects a client to the server, with the smallest possible buffers.
 func dialSlow(t *testing.T, s *Server) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,8 +101,8 @@ func (p *peer) send(text string) {
 	}
 }
 
-// reply reads a reply: a line for each value, and one for each header of an array or a map. Strings are
-// in quotes, other values as they are on the wire.
+// reply reads a reply. It returns a line for each value, and for the header of each array or map.
+// Strings are in quotes; other values are as they are on the wire.
 func (p *peer) reply() []string {
 	p.t.Helper()
 	line, err := p.in.ReadString('\n')
@@ -132,7 +132,7 @@ func (p *peer) reply() []string {
 	return []string{line}
 }
 
-// asArray writes a line of words as clients do.
+// asArray returns the array that clients send for a line of words.
 func asArray(t *testing.T, line string) string {
 	t.Helper()
 	r := resp.NewReader(strings.NewReader(line + "\n"))
@@ -147,10 +147,9 @@ func asArray(t *testing.T, line string) string {
 	return b.String()
 }
 
-// TestTranscripts plays the files in testdata, in both versions of the protocol, and commands as lines
-// and as arrays. The replies were written by hand, from descriptions of what RedisBloom and Redis
-// answer, not by either of them. Ours alone are sizes, names, help texts, and what doc.go says is
-// different.
+// TestTranscripts plays the files in testdata, in both versions of the protocol, with commands as lines
+// and as arrays. The replies were written by hand, from descriptions of the replies of RedisBloom and
+// Redis. They differ from these only in sizes, names, help texts, and where doc.go says so.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -158,7 +157,7 @@ func TestTranscripts(t *testing.T) {
 	}
 	for _, file := range files {
 		for _, version := range []int{2, 3} {
-			if version == 3 && strings.HasSuffix(file, "password.txt") { // which HELLO 3 needs first
+			if version == 3 && strings.HasSuffix(file, "password.txt") { // HELLO 3 needs the password first
 				continue
 			}
 			name := fmt.Sprintf("%s/RESP%d", strings.TrimSuffix(filepath.Base(file), ".txt"), version)

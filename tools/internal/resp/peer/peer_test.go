@@ -14,9 +14,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// FuzzReader reads commands that are arrays with both readers: the other reader gives the same result
-// for whatever our reader accepts. (Ours refuses more: numbers with a plus sign, say, and lengths above
-// its limits.) What comes as a line only ours can read: it must end, and keep its limits.
+// FuzzReader reads commands with our reader and, if they are arrays, with another reader, too. Both must
+// return the same words for each array that our reader accepts. (Our reader refuses more, for example
+// numbers with a plus sign and lengths above its limits.) The other reader cannot read commands that are
+// lines. On any input, our reader must come to an end and keep its limits.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*1\r\n$0\r\n\r\n*1\r\n$1\r\n*\r\n", "*0\r\n*-1\r\n\r\nPING\r\n", "*3\r\n$2\r\n\r\n\r\n$1\r\nx\r\n",
@@ -34,7 +35,7 @@ func FuzzReader(f *testing.F) {
 			args, err := r.Command()
 			if err != nil {
 				if broken := resp.ProtocolError(""); !errors.As(err, &broken) && err != io.EOF && err != io.ErrUnexpectedEOF {
-					t.Fatalf("an error of no known kind: %v", err)
+					t.Fatalf("an error of an unknown kind: %v", err)
 				}
 				return
 			}
