@@ -80,13 +80,13 @@ type collector struct {
 
 	mu struct {
 		sync.Mutex
-		last    *sample       // nil before the first
+		last    *sample       // nil before the first sample
 		due     time.Time     // when read is called next
 		reading chan struct{} // closed at the end of the call of readNow under way; nil if there is none
 	}
 }
 
-// newCollector returns a collector of metrics such as the given ones.
+// newCollector returns a collector. like has the metrics that it may send; their values do not matter.
 func newCollector(kind, name string, read func() sample, err func() error, like []metric) *collector {
 	c := &collector{read: read, err: err, desc: map[string]*prometheus.Desc{}}
 	like = append(like, gauge("up", "Whether the "+kind+" is open.", 0))
@@ -137,7 +137,7 @@ func (c *collector) send(to chan<- prometheus.Metric, metrics ...metric) {
 // These are variables for tests.
 var (
 	patience               = time.Second // how long a scrape waits for Stats
-	rest     time.Duration = 100         // times as long as a call of Stats took: the pause after it
+	rest     time.Duration = 100         // the pause after a call of Stats is this many times as long as the call took
 	longest                = time.Minute // the longest pause
 )
 

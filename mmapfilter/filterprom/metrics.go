@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A metric is a number or a text of some Stats.
+// A metric is a number or a text from a Stats.
 type metric struct {
-	name  string // without the beginning that all metrics of a collector share
+	name  string // without the prefix that all metrics of a collector share
 	help  string
 	kind  prometheus.ValueType
 	value float64
@@ -41,12 +41,12 @@ func number(b bool) int {
 	return 0
 }
 
-// ofFilter returns the metrics of a filter. What only a writer knows is left out for a reader.
+// ofFilter returns the metrics of a filter. Metrics that only a writer knows are left out for a reader.
 func ofFilter(s mmapfilter.Stats, writes bool) []metric {
 	metrics := []metric{
 		gauge("keys", "Items, with each equal key counted.", s.Len),
 		gauge("capacity_keys", "Keys that the filter was sized for.", s.Capacity),
-		gauge("false_positive_ratio", "Rate now, from a sample of lines.", s.EstimatedRate),
+		gauge("false_positive_ratio", "Current rate, from a sample of lines.", s.EstimatedRate),
 		gauge("target_false_positive_ratio", "Rate that was asked for.", s.TargetRate),
 		gauge("second_probe_ratio", "Share of lookups of absent keys that read a second line, from a sample of lines.", s.SecondProbeRate),
 		gauge("stash_entries", "Stash entries in use, of 768.", s.StashLen),
@@ -56,15 +56,15 @@ func ofFilter(s mmapfilter.Stats, writes bool) []metric {
 		gauge("writer_alive", "Whether a process has the file open for writing.", number(s.WriterAlive)),
 		gauge("warning", "Whether Stats.Warning says something.", number(s.Warning != "")),
 		gauge("durable_sequence", "Number of the last durable SyncAt.", s.DurableSeq),
-		gauge("keeps_hashes", "Whether the filter is to keep its hashes.", number(s.KeepsHashes)),
-		gauge("grows", "Whether the filter is to grow by itself.", number(s.Grows)),
+		gauge("keeps_hashes", "Whether the filter is set to keep its hashes.", number(s.KeepsHashes)),
+		gauge("grows", "Whether the filter is set to grow by itself.", number(s.Grows)),
 		gauge("keep_changes_seconds", "How long the history from before a rebuild is kept.", s.KeepChanges.Seconds()),
 		gauge("past_bytes", "Size of the history from before rebuilds.", s.PastBytes),
 		gauge("expire_after_seconds", "How long keys stay, or 0 if they do not leave by themselves.", s.ExpireAfter.Seconds()),
 		gauge("expire_error", "Whether Stats.ExpireErr says why keys do not leave in time.", number(s.ExpireErr != "")),
 		gauge("growth_error", "Whether Stats.GrowthErr says why the filter cannot grow.", number(s.GrowthErr != "")),
 		gauge("left_out_keys", "Keys that InsertUnique has left out since the last rebuild.", s.LeftOut),
-		gauge("waiting_deletes", "Deletes that the next rebuild carries out.", s.Waiting),
+		gauge("waiting_deletes", "Deletes that wait for the next rebuild.", s.Waiting),
 		counter("swaps_total", "How often the follower has switched to another file.", s.Swaps),
 		label("kernel", "1, with the instruction set for batches of lookups as a label.", s.Kernel),
 		label("residency", "1, with how the file comes into memory as a label.", s.Residency),
@@ -88,7 +88,7 @@ func ofFilter(s mmapfilter.Stats, writes bool) []metric {
 	}...)
 }
 
-// ofSet returns the metrics of a set. The rates of shards are left out until one is open.
+// ofSet returns the metrics of a set. The rates of shards are left out until a shard is open.
 func ofSet(s sets.Stats) []metric {
 	metrics := []metric{
 		gauge("keys", "Items, with each equal key counted.", s.Len),
@@ -107,8 +107,8 @@ func ofSet(s sets.Stats) []metric {
 		return metrics
 	}
 	return append(metrics, []metric{
-		gauge("false_positive_ratio", "Rate now of the open shards on average, from a sample of lines.", s.EstimatedRate),
-		gauge("highest_false_positive_ratio", "Rate now of the open shard with the highest, from a sample of lines.", s.HighestRate),
+		gauge("false_positive_ratio", "Current rate of the open shards on average, from a sample of lines.", s.EstimatedRate),
+		gauge("highest_false_positive_ratio", "Current rate of the open shard with the highest rate, from a sample of lines.", s.HighestRate),
 	}...)
 }
 
@@ -122,7 +122,7 @@ func ofGuard(s guard.Stats) []metric {
 		counter("unfiltered_total", "Lookups that the filter could not answer.", s.Unfiltered),
 		gauge("target_false_positive_ratio", "Rate that was asked for.", s.RateAsked),
 		label("state", "1, with the state of the guard as a label.", s.State),
-		gauge("error", "Whether Stats.Err says why the filter is off, was made anew, or could not be.", number(s.Err != "")),
+		gauge("error", "Whether Stats.Err says why the filter is off, was built anew, or could not be rebuilt.", number(s.Err != "")),
 		gauge("keys", "Keys in the filter or on their way into it.", s.Keys),
 		gauge("gone_keys", "About how many of the keys the store has deleted.", s.Gone),
 		gauge("capacity_keys", "Keys that the filter was sized for.", s.Capacity),
@@ -130,9 +130,9 @@ func ofGuard(s guard.Stats) []metric {
 		counter("rebuilds_total", "Rebuilds.", s.Rebuilds),
 		gauge("rebuild_seconds", "How long the last rebuild took.", s.Rebuild.Seconds()),
 		gauge("outbox_transactions", "Transactions whose keys the filter does not have durably.", s.Outbox),
-		gauge("outbox_age_seconds", "About how long these have waited.", s.Age.Seconds()),
-		gauge("pending_deletes", "Deletes that the filter has not done.", s.Pending),
-		gauge("replayed_keys", "Keys that opening took from the outbox, or from the store.", s.Replayed),
+		gauge("outbox_age_seconds", "About how long these transactions have waited.", s.Age.Seconds()),
+		gauge("pending_deletes", "Deletes that the filter has not done yet.", s.Pending),
+		gauge("replayed_keys", "Keys that Open took from the outbox, or from the store.", s.Replayed),
 	}
 }
 
@@ -140,7 +140,7 @@ func ofGuard(s guard.Stats) []metric {
 func ofReplica(s replica.Stats) []metric {
 	return []metric{
 		gauge("lag_seconds", "Time since the replica last had all that the primary had.", s.LagSeconds),
-		gauge("lag_operations", "Operations that the primary had more, as of its last answer.", s.LagOperations),
+		gauge("lag_operations", "Operations that the primary had and the replica lacked, as of the last answer.", s.LagOperations),
 		counter("sets_total", "Sets of changes that were applied.", s.Sets),
 		counter("snapshots_total", "Snapshots that were taken.", s.Snapshots),
 		counter("change_bytes_total", "Bytes of changes that were received.", s.ChangeBytes),

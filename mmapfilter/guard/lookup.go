@@ -144,7 +144,7 @@ type Stats struct {
 	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate, or the filter's rate if that is 0
 
 	State    string        `json:"state"`         // "serving", "building" or "off"; "closed" after Close
-	Err      string        `json:"err,omitempty"` // why the filter is off, or needs a rebuild, or could not get it
+	Err      string        `json:"err,omitempty"` // why the filter is off, was built anew, or could not be rebuilt
 	Keys     uint64        `json:"keys"`          // in the filter or on their way into it
 	Gone     uint64        `json:"gone"`          // about how many of Keys the store has deleted
 	Capacity uint64        `json:"capacity"`      // of the filter

@@ -34,7 +34,7 @@ func (c *cache) get(number int64) []byte {
 	return e.Value.(*page).data
 }
 
-// put adds a page, and drops the one that was used longest ago if there are too many.
+// put adds a page. If there are too many, it drops the page that was used longest ago.
 func (c *cache) put(number int64, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 var ErrNoRanges = errors.New("the server does not serve parts of files")
 
 // A StatusError is an answer of the server that is no part of the file. It matches fs.ErrNotExist if
-// there is no such file, and fs.ErrPermission if the server does not give it.
+// there is no such file, and fs.ErrPermission if the server does not allow access to it.
 type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string {
@@ -41,14 +41,14 @@ func (e *StatusError) Is(target error) bool {
 type Options struct {
 	Client     *http.Client  // nil means one like http.DefaultClient
 	Header     http.Header   // sent with each request, such as Authorization
-	Timeout    time.Duration // of a try, to the last byte, and a second more for each 256 KiB; 0 means 5 seconds
+	Timeout    time.Duration // for one try, up to the last byte, plus a second for each 256 KiB; 0 means 5 seconds
 	Tries      int           // of a read; 0 means 3
 	Backoff    time.Duration // pause before the second try, doubled before each later one; 0 means 100 ms
-	CacheBytes int64         // memory for pages; 0 means 1 MiB. If it is negative, each read is a request for its bytes alone
+	CacheBytes int64         // memory for pages; 0 means 1 MiB. If it is negative, each read requests only its own bytes
 }
 
-// headBytes is how much of the file is read at opening: what mmapfilter.OpenReaderAt reads first. The
-// superblocks are there, so later reads of this part go to the server again.
+// headBytes is how much of the file Open reads: the part that mmapfilter.OpenReaderAt reads first. This
+// part has the superblocks, so later reads of it go to the server again.
 const headBytes = 32 << 10
 
 // A File is an open file at a URL. It is safe for concurrent use by multiple goroutines.
@@ -56,22 +56,22 @@ type File struct {
 	url, name string
 	opts      Options
 	version   *version               // nil while it is opened
-	head      atomic.Pointer[[]byte] // until it is read
+	head      atomic.Pointer[[]byte] // what Open has read, until ReadAt has returned it
 	pages     cache
 	life      context.Context // ends with Close
 	end       context.CancelFunc
 	changed   atomic.Bool
 }
 
-// A version is what tells a file from one that takes its place.
+// A version tells a file from a file that takes its place.
 type version struct {
 	size           int64
 	etag, modified string // not both ""
 }
 
-// Open opens the file at a URL. ctx is for opening alone.
+// Open opens the file at a URL. ctx is only for opening.
 //
-// The errors are those of the network, a [*StatusError], and [ErrNoRanges].
+// The errors are errors of the network, a [*StatusError], and [ErrNoRanges].
 func Open(ctx context.Context, rawURL string, opts *Options) (*File, error) {
 	u, err := url.Parse(rawURL)
 	shown := "URL" // not rawURL, which may have a password
@@ -166,7 +166,7 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// takeHead returns what opening has read, once.
+// takeHead returns what Open has read. After the first call it returns nil.
 func (f *File) takeHead() []byte {
 	if head := f.head.Swap(nil); head != nil {
 		return *head
@@ -174,7 +174,7 @@ func (f *File) takeHead() []byte {
 	return nil
 }
 
-// readPages is ReadAt by way of the cache.
+// readPages is ReadAt through the cache.
 func (f *File) readPages(p []byte, off int64) (n int, err error) {
 	for n < len(p) {
 		number := (off + int64(n)) / pageBytes
@@ -211,7 +211,7 @@ func (f *File) read(ctx context.Context, off, n int64) (part []byte, err error) 
 
 var errChanged = fmt.Errorf("the file has changed since it was opened: %w", mmapfilter.ErrSuperseded)
 
-// try is one try of read. again says whether another one may succeed.
+// try is one try of read. again says whether another try may succeed.
 func (f *File) try(ctx context.Context, off, n int64) (part []byte, again bool, err error) {
 	within := f.opts.Timeout + time.Duration(n/bytesPerSecond)*time.Second
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -245,7 +245,7 @@ func (f *File) try(ctx context.Context, off, n int64) (part []byte, again bool, 
 	return nil, true, err
 }
 
-// bytesPerSecond is how fast a server must be: Timeout is longer for a read of more bytes.
+// bytesPerSecond is how fast a server must be. A try to read more bytes may take longer.
 const bytesPerSecond = 256 << 10
 
 func (f *File) request(ctx context.Context, off, n int64) (*http.Request, error) {
@@ -290,13 +290,13 @@ func (f *File) check(r *http.Response, off, n int64) (is version, again bool, er
 	case err == nil && f.version != nil && is != *f.version:
 		return is, false, f.change()
 	case is.etag == "" && is.modified == "":
-		return is, false, fmt.Errorf("%w so that a change is seen: it sends neither ETag nor Last-Modified", ErrNoRanges)
+		return is, false, fmt.Errorf("%w with a version: it sends neither ETag nor Last-Modified", ErrNoRanges)
 	}
 	if n = min(n, is.size-off); err != nil || first != off || n <= 0 || last != off+n-1 || r.ContentLength >= 0 && r.ContentLength != n {
 		return is, false, fmt.Errorf("%w: it was asked for %d bytes from %d on, but sends %d as %q", ErrNoRanges, n, off, r.ContentLength, span)
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return is, false, fmt.Errorf("%w as they are: they are encoded as %q", ErrNoRanges, encoding)
+		return is, false, fmt.Errorf("%w without an encoding: it encodes them as %q", ErrNoRanges, encoding)
 	}
 	return is, false, nil
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // download downloads a snapshot to NAME.part, beside the file of the replica. If NAME.part has the
-// beginning of a snapshot that the server still has, the download goes on there. Meanwhile it holds
-// the lock of NAME.part, so that another replica on the same path does not make NAME.part its file.
+// beginning of a snapshot that the server still has, the download continues it. Meanwhile it holds the
+// lock of NAME.part, so that another replica with the same path does not install NAME.part as its file.
 func (r *Replica) download(ctx context.Context, after mmapfilter.Position) error {
 	part, err := os.OpenFile(r.part(), os.O_RDWR|os.O_CREATE, 0o666)
 	if err == nil {
@@ -97,13 +97,13 @@ func (r *Replica) check() error {
 	}
 	defer f.Close()
 	if !isReplica(f) {
-		return fmt.Errorf("the server sent a filter that is no snapshot of one that keeps its hashes: %w", mmapfilter.ErrNoHashes)
+		return fmt.Errorf("the server sent a file that is not a snapshot of a filter that keeps its hashes: %w", mmapfilter.ErrNoHashes)
 	}
 	return nil
 }
 
-// isReplica reports whether a filter is a snapshot of one that keeps its hashes, and has been changed by
-// nobody but Follow.
+// isReplica reports whether a filter is a snapshot of a filter that keeps its hashes, and only Follow
+// has changed it since.
 func isReplica(f *mmapfilter.Filter) bool {
 	sb := bridge.Of(f).Superblock()
 	return sb != nil && sb.IsReplica()

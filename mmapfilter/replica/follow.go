@@ -17,8 +17,8 @@ import (
 )
 
 // A Replica is a filter that is kept up to date from a URL. It is safe for concurrent use by multiple
-// goroutines. Other processes read its file as any other: by mmapfilter.OpenReadOnly, or by
-// mmapfilter.Follow, which notices if a new snapshot takes its place.
+// goroutines. Other processes read its file like any other, with mmapfilter.OpenReadOnly or with
+// mmapfilter.Follow, which notices when a new snapshot takes its place.
 type Replica struct {
 	url   *url.URL
 	shown string // the URL without secrets
@@ -27,9 +27,9 @@ type Replica struct {
 
 	filter atomic.Pointer[mmapfilter.Filter] // answers lookups
 
-	// For the goroutine alone.
+	// Only for the goroutine.
 	writes  bool // the filter is open for writing
-	damaged int  // exchanges in a row that found damage, of what the server sent or of the file
+	damaged int  // exchanges in a row that found damage in what the server sent or in the file
 
 	life   context.Context
 	end    context.CancelCauseFunc
@@ -38,7 +38,7 @@ type Replica struct {
 
 	mu struct {
 		sync.Mutex
-		stats   Stats     // without what current and err say
+		stats   Stats     // except what current and err say
 		current time.Time // when the replica last had all that the primary had
 		err     error     // why the last exchange failed
 	}
@@ -47,7 +47,7 @@ type Replica struct {
 // Stats say how far a replica has come.
 type Stats struct {
 	Position      mmapfilter.Position // up to which the replica has the operations of the primary
-	Primary       mmapfilter.Position // of the primary, as of its last answer; zero before the first
+	Primary       mmapfilter.Position // of the primary, as of its last answer; zero before the first answer
 	LagOperations uint64              // operations that the primary had and the replica lacked, as of the last answer
 	LagSeconds    float64             // since the replica last had all that the primary had, or since Follow was called
 	Sets          uint64              // sets of changes that were applied
@@ -59,21 +59,21 @@ type Stats struct {
 
 // Follow makes the file at path a replica of the filter that a [Handler] publishes at a URL, and keeps
 // it up to date until the replica is closed. If there is no file, Follow first takes a snapshot. It
-// tries again after failures that may pass, until ctx ends; ctx is for this snapshot alone. If there
-// is a file, Follow returns at once, and the replica answers as of the position of the file. The
-// replica takes a new snapshot by itself in these cases: the changes since its position are gone, take
-// more bytes than a snapshot, or do not fit; or the filter at the URL is another one, or was restored
-// from a backup. Meanwhile the old file answers.
+// tries again after failures that may pass, until ctx ends; ctx is only for this snapshot. If there is
+// a file, Follow returns at once, and the replica answers as of the position of the file. The replica
+// takes a new snapshot by itself in these cases: the changes since its position are gone, are much
+// larger than a snapshot, or do not fit; or another filter is at the URL, or the filter there was
+// restored from a backup. Meanwhile the old file answers.
 //
-// Whatever is killed, and whatever the network repeats, cuts off or damages: each change is applied
-// exactly once, and a key that has been applied is never answered "certainly not" until its delete is
-// applied. A download goes on where it ended.
+// Whatever is killed, and whatever the network repeats, cuts off or damages, each change is applied
+// exactly once. Once the insert of a key has been applied, the key is never answered "certainly not"
+// until its delete is applied. A download continues where it was cut off.
 //
-// The errors are those of mmapfilter.Open, such as ErrLocked if another process follows to path; a
-// [*mmapfilter.ForeignError] if the file at path is a filter of its own, which Follow does not replace;
-// and if there is no file, a [*StatusError] that will not pass by itself, or the cause of ctx, with the
-// last failure. After Follow has returned, failures are tried again without end: [Replica.Err],
-// [Replica.Stats] and Options.OnError tell of them.
+// The errors are those of mmapfilter.Open, such as ErrLocked if another process keeps a replica at
+// path; a [*mmapfilter.ForeignError] if the file at path is a filter but not a replica, which Follow
+// does not replace; and if there is no file, a [*StatusError] that will not pass by itself, or the
+// cause of ctx, with the last failure. After Follow has returned, the replica tries again after every
+// failure; [Replica.Err], [Replica.Stats] and Options.OnError report the failures.
 func Follow(ctx context.Context, rawURL, path string, opts *Options) (*Replica, error) {
 	u, shown, err := parse(rawURL)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *Replica) begin(ctx context.Context) error {
 	}
 }
 
-// isFinal reports whether further tries fail until somebody helps.
+// isFinal reports whether further tries will fail until somebody removes the cause.
 func isFinal(err error) bool {
 	for _, final := range []error{errNoHandler, errTooLarge, mmapfilter.ErrVersion, mmapfilter.ErrNoHashes, mmapfilter.ErrLocked} {
 		if errors.Is(err, final) {
@@ -160,7 +160,7 @@ func (r *Replica) install(ctx context.Context) error {
 	return err
 }
 
-// run exchanges with the server until the life ends.
+// run exchanges with the server until r.life ends.
 func (r *Replica) run() {
 	defer close(r.ended)
 	for failures := 0; ; {
@@ -290,7 +290,7 @@ const minSet = 16 << 20
 // until the new file has its name.
 //
 // A snapshot that lacks operations that have been applied would hide keys. renew refuses such a
-// snapshot: something on the way, such as a cache, has repeated an old answer. It accepts the
+// snapshot, since something on the way, such as a cache, has repeated an old answer. It accepts the
 // snapshot only if older says that the primary itself has gone back.
 func (r *Replica) renew(after mmapfilter.Position, older bool) error {
 	if err := r.download(r.life, after); err != nil {
@@ -308,12 +308,12 @@ func (r *Replica) renew(after mmapfilter.Position, older bool) error {
 		return err
 	}
 	r.writes = false
-	err = r.filter.Swap(reading).Close() // the writer has the lock
+	err = r.filter.Swap(reading).Close() // close the writer, which has the lock
 	return errors.Join(err, r.install(r.life), r.reopen())
 }
 
-// reopen opens the file for writing, in the place of a filter that cannot be written to any more. It
-// takes a snapshot if somebody has removed the file.
+// reopen opens the file for writing, in place of a filter that can no longer be written to. It takes a
+// snapshot if somebody has removed the file.
 func (r *Replica) reopen() error {
 	old := r.filter.Load()
 	if old.Err() != nil {
@@ -337,7 +337,7 @@ func (r *Replica) reopen() error {
 func (r *Replica) open() (*mmapfilter.Filter, error) {
 	f, err := mmapfilter.Open(r.path, r.opts.Open)
 	if err == nil && !isReplica(f) {
-		err = errors.Join(&mmapfilter.ForeignError{Path: r.path, Is: "which is a filter of its own, not a replica: choose another name"}, f.Close())
+		err = errors.Join(&mmapfilter.ForeignError{Path: r.path, Is: "which is a filter but not a replica; choose another name"}, f.Close())
 	}
 	return f, err
 }

@@ -29,9 +29,9 @@ const positionHeader = "Mmapfilter-Position"
 const (
 	maxWait   = time.Minute           // the longest wait that a request may ask for
 	lookEvery = 10 * time.Millisecond // between two looks at the position, while a request waits
-	minRate   = 16 << 10              // bytes a second that a peer must take or send, apart from patience
-	busyAfter = 10 * time.Second      // then the answer to a request that waits for its turn is: come again
-	worth     = 8                     // a snapshot is served until keys/worth + slack operations came after it:
+	minRate   = 16 << 10              // bytes a second that a peer must take or send, after patience
+	busyAfter = 10 * time.Second      // a request that has waited this long for its turn is told to come again
+	worth     = 8                     // a snapshot is served until keys/worth + slack operations have come after it:
 	slack     = 1 << 13               // the changes of slack operations are as large as a small filter
 )
 
@@ -48,13 +48,13 @@ var patience = 30 * time.Second
 // The filter must keep its hashes. It may be open for writing or for reading. If it is open for
 // reading, the replicas get the operations of its writer up to the last checkpoint; once another file
 // has taken its place, publish the filter that a [mmapfilter.Follower] has opened. The last snapshot
-// stays beside the filter, as NAME.snapshot, and is served until an eighth of the keys have changed
-// since, or the changes since are gone; so a replica can go on with a download after this process has
-// been killed. NAME.snapshot may be deleted at any time.
+// stays beside the filter, as NAME.snapshot. It is served until an eighth of the keys have changed
+// since the snapshot, or the changes since then are gone. So a replica can continue a download after
+// this process has been killed. NAME.snapshot may be deleted at any time.
 //
-// The handler authenticates nobody: see the essay. The cost of serving clients has bounds: one
-// snapshot and 16 sets of changes are made at a time, replicas at one position share a set of changes,
-// and a client that is too slow is cut off.
+// The handler authenticates nobody; see the package comment. The cost of serving clients is bounded:
+// one snapshot and 16 sets of changes are in progress at a time, replicas at the same position share a
+// set of changes, and a client that is too slow is cut off.
 func Handler(f *mmapfilter.Filter) http.Handler {
 	return newPublisher(f).handler()
 }
@@ -78,17 +78,17 @@ type publisher struct {
 	kept   struct {
 		sync.Mutex
 		sets     []*set // the oldest first
-		computed int    // how many; for tests
+		computed int    // how many sets were computed; for tests
 	}
-	making chan struct{} // has an element while a snapshot is made; guards good
-	// good is the position of the snapshot, if the filter is known to have the changes since then. It is
-	// zero if this is not known: an earlier process may have made the snapshot, perhaps before the
-	// filter was restored from a backup.
+	making chan struct{} // has an element while a snapshot is created; guards good
+	// good is the position of the snapshot, if the filter is known to have the changes since then. It
+	// is zero if this is not known: an earlier process may have created the snapshot, perhaps before
+	// the filter was restored from a backup.
 	good mmapfilter.Position
 }
 
-// serveSnapshot serves the file of the snapshot, opened anew: if another file takes its place, a
-// request that is under way goes on with the old one.
+// serveSnapshot serves the file of the snapshot. Each request opens the file anew, so if another file
+// takes its place, a request under way continues with the old file.
 func (p *publisher) serveSnapshot(w http.ResponseWriter, r *http.Request) {
 	out := newPaced(w, busyAfter)
 	var after mmapfilter.Position
@@ -139,7 +139,8 @@ func tagOf(file io.ReaderAt) (string, error) {
 
 var errComeAgain = errors.New("busy: come again")
 
-// take takes one of the places of a channel. If none is free for long, the error is errComeAgain.
+// take takes one of the places of a channel. If no place becomes free in time, the error is
+// errComeAgain.
 func take(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -152,7 +153,7 @@ func take(ctx context.Context, places chan struct{}) error {
 }
 
 // snapshot returns the name of the snapshot to serve. The filter has the changes since this snapshot.
-// The snapshot is after the given position, unless the filter itself is at an earlier one.
+// The snapshot is later than the position after, unless the filter itself is no later.
 func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (name string, err error) {
 	if err := take(ctx, p.making); err != nil {
 		return "", err
@@ -164,7 +165,7 @@ func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (na
 	}
 	name = path + ".snapshot"
 	made := make(chan error, 1)
-	go func() { // the goroutine outlives this request: a later request finds the snapshot
+	go func() { // the goroutine may outlive this request; a later request then finds the snapshot
 		defer func() { <-p.making }()
 		made <- p.renew(context.WithoutCancel(ctx), name, after)
 	}()
@@ -176,7 +177,7 @@ func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (na
 	return name, err
 }
 
-// renew makes a snapshot, unless the last one can still be served. REQUIRES: p.making.
+// renew creates a snapshot, unless the last one can still be served. REQUIRES: p.making.
 func (p *publisher) renew(ctx context.Context, name string, after mmapfilter.Position) error {
 	now := p.position()
 	if now.IsZero() {
@@ -193,7 +194,7 @@ func (p *publisher) renew(ctx context.Context, name string, after mmapfilter.Pos
 	return err
 }
 
-// positionAt returns the position of the snapshot with a name, if there is a complete
+// positionAt returns the position of the snapshot with a name. ok says that there is a complete
 // snapshot.
 func positionAt(name string) (at mmapfilter.Position, ok bool) {
 	f, err := mmapfilter.OpenReadOnly(name, nil)
@@ -269,8 +270,8 @@ func (p *publisher) serveChanges(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await returns the position of the filter, once it differs from since or the wait is over. It
-// looks at the position often, which costs little: a filter calls no function when it commits.
+// await returns the position of the filter, once it differs from since or the wait is over. It polls
+// the position, since a filter calls no function when it commits; a look at the position costs little.
 func (p *publisher) await(ctx context.Context, since mmapfilter.Position, wait time.Duration) mmapfilter.Position {
 	end := time.Now().Add(wait)
 	for {
@@ -293,7 +294,7 @@ func (p *publisher) position() mmapfilter.Position {
 	return mmapfilter.Position{Descent: descent, Number: at.Number, Chain: at.Chain}
 }
 
-// doubt notes that the changes since a position are gone: the changes since the snapshot may be
+// doubt notes that the changes since a position are gone, so that the changes since the snapshot may be
 // gone, too.
 func (p *publisher) doubt(since mmapfilter.Position) {
 	select {
@@ -302,7 +303,7 @@ func (p *publisher) doubt(since mmapfilter.Position) {
 			p.good = mmapfilter.Position{}
 		}
 		<-p.making
-	default: // a snapshot is being made
+	default: // a snapshot is being created
 	}
 }
 
@@ -334,7 +335,7 @@ var statuses = []struct {
 	{mmapfilter.ErrClosed, http.StatusServiceUnavailable},
 }
 
-// refuse answers with an error, and the status that a replica knows it by.
+// refuse answers with an error, and with the status by which a replica knows the error.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	for _, s := range statuses {
@@ -361,8 +362,8 @@ type paced struct {
 	sent    int64
 }
 
-// newPaced also allows for the time that a request may wait before it is answered, whatever the limits
-// of the server are.
+// newPaced also allows for wait, the time that a request may wait before it is answered. Its limits
+// replace the limits of the server.
 func newPaced(w http.ResponseWriter, wait time.Duration) *paced {
 	p := &paced{w, http.NewResponseController(w), time.Now().Add(wait), 0}
 	p.control.SetReadDeadline(time.Time{}) // none; the client sends nothing

@@ -12,13 +12,13 @@ import (
 type Options struct {
 	Client     *http.Client            // nil means one like http.DefaultClient; its transport has TLS and proxies
 	Header     http.Header             // sent with each request, such as Authorization
-	Wait       time.Duration           // how long the server holds a request if there are no changes; 0 means 10 seconds, the most is a minute
+	Wait       time.Duration           // how long the server holds a request if there are no changes, at most a minute; 0 means 10 seconds
 	Interval   time.Duration           // the least time from one request for changes to the next; 0 means 1 second
 	Backoff    time.Duration           // pause after a failure, doubled after each further one; 0 means 100 ms
 	MaxBackoff time.Duration           // longest such pause; 0 means 30 seconds
-	MaxBytes   int64                   // of a snapshot; a larger one is refused. 0 means 64 GiB
+	MaxBytes   int64                   // the most bytes that a snapshot may have; 0 means 64 GiB
 	Open       *mmapfilter.OpenOptions // how the file is opened for writing
-	OnError    func(error)             // is called with each failure that is tried again, from one goroutine at a time; it must not call Close
+	OnError    func(error)             // is called with each failure of an exchange, from one goroutine at a time; it must not call Close
 }
 
 func (o *Options) withDefaults() Options {

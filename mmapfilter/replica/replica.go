@@ -6,32 +6,32 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// Contains is Contains of the filter.
+// Contains is [mmapfilter.Filter.Contains].
 func (r *Replica) Contains(key []byte) bool { return r.filter.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
 func (r *Replica) ContainsString(key string) bool { return r.filter.Load().ContainsString(key) }
 
-// ContainsBatch is ContainsBatch of the filter. One file answers the whole batch.
+// ContainsBatch is [mmapfilter.Filter.ContainsBatch]. One file answers the whole batch.
 func (r *Replica) ContainsBatch(keys [][]byte, found []bool) {
 	r.filter.Load().ContainsBatch(keys, found)
 }
 
-// Count is Count of the filter.
+// Count is [mmapfilter.Filter.Count].
 func (r *Replica) Count(key []byte) uint64 { return r.filter.Load().Count(key) }
 
-// Len is Len of the filter.
+// Len is [mmapfilter.Filter.Len].
 func (r *Replica) Len() uint64 { return r.filter.Load().Len() }
 
-// Cap is Cap of the filter.
+// Cap is [mmapfilter.Filter.Cap].
 func (r *Replica) Cap() uint64 { return r.filter.Load().Cap() }
 
 // Filter returns the filter in use, for questions that must be about one file, such as lookups by hash.
-// It belongs to the replica, which closes it when a new snapshot takes its place: from then on it
-// answers "maybe" to every key.
+// The filter belongs to the replica, which closes it when a new snapshot takes its place. From then on
+// this filter answers "maybe" to every key.
 func (r *Replica) Filter() *mmapfilter.Filter { return r.filter.Load() }
 
-// Stats says how far the replica is. [mmapfilter.Filter.Stats] of its [Replica.Filter] has the rest.
+// Stats says how far the replica has come. The Stats of [Replica.Filter] say the rest.
 func (r *Replica) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,8 +46,8 @@ func (r *Replica) Stats() Stats {
 	return s
 }
 
-// Err returns why the last exchange with the server failed, or the file cannot be used; nil if the last
-// exchange succeeded. After Close it is ErrClosed.
+// Err returns why the last exchange with the server failed, or why the file cannot be used, or nil.
+// After Close it returns ErrClosed.
 func (r *Replica) Err() error {
 	if r.closed.Load() {
 		return mmapfilter.ErrClosed

@@ -57,8 +57,8 @@ func (e *StatusError) isFinal() bool {
 	return e.Status/100 == 4 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout || e.Status == http.StatusNotImplemented
 }
 
-// parse checks the URL of a Handler. It also returns the URL as it can be shown: without password, and
-// without query, which may be a signature.
+// parse checks the URL of a Handler. It also returns the URL in a form that can be shown: without the
+// password, and without the query, which may be a signature.
 func parse(raw string) (*url.URL, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -130,7 +130,7 @@ func (r *Replica) ask(ctx context.Context, path string, query url.Values, header
 	return a, nil
 }
 
-// because returns the cause of an error. The error of the client has the URL, which may have a secret.
+// because returns the cause of an error, without the URL, which may have a secret.
 func (a *answer) because(err error) error {
 	if cause := context.Cause(a.ctx); cause != nil {
 		return cause

@@ -12,21 +12,22 @@ import (
 
 const (
 	maxSets  = 16       // sets of changes that are computed or sent at a time
-	mostKept = 16 << 20 // bytes of all sets that are kept; each counts for a 64th of this or more
+	mostKept = 16 << 20 // bytes of all sets that are kept; each set counts as at least a 64th of this
 )
 
-// largest is how many bytes a set that is kept may have. It is a variable for tests.
+// largest is the most bytes that a set may have to be kept. It is a variable for tests.
 var largest = 4 << 20
 
-// A set is a set of changes. The request that asked for it first computes it, and the others wait. The
-// last sets are kept. So a hundred replicas that are at one position cost one computation. A set
-// answers no request that comes after a later commit: each answer has all that was durable before.
+// A set is a set of changes. The first request that asks for it computes it, and other requests wait.
+// The last sets are kept. So a hundred replicas at the same position cost one computation. A set
+// answers no request that comes after a later commit, so each answer has all that was durable when the
+// request came.
 type set struct {
 	since   mmapfilter.Position
 	classes mmapfilter.Classes
 	at      mmapfilter.Position // of the filter, when the computation began
 	data    bytes.Buffer
-	whole   chan struct{} // closed when the set is whole or has failed: then data, to and err stay
+	whole   chan struct{} // closed when the set is whole or has failed; after that, data, to and err do not change
 	to      mmapfilter.Position
 	err     error
 }
@@ -42,7 +43,7 @@ func (s *set) Write(b []byte) (int, error) {
 	return s.data.Write(b)
 }
 
-// send sends the set in pieces, of which a client must take each in time.
+// send sends the set in pieces. The client must take each piece in time.
 func (s *set) send(to io.Writer) error {
 	for piece := range slices.Chunk(s.data.Bytes(), minRate) {
 		if _, err := to.Write(piece); err != nil {
@@ -52,9 +53,9 @@ func (s *set) send(to io.Writer) error {
 	return nil
 }
 
-// set returns the set of changes since a position, with the filter at now.
+// set returns the set of changes since a position. now is the position of the filter.
 func (p *publisher) set(ctx context.Context, since mmapfilter.Position, classes mmapfilter.Classes, now mmapfilter.Position) (*set, error) {
-	if now.Number-since.Number > uint64(largest) { // or the request must be refused
+	if now.Number-since.Number > uint64(largest) { // or since is after now, and the request must be refused
 		return nil, errTooManyChanges
 	}
 	p.kept.Lock()
@@ -78,10 +79,11 @@ func (p *publisher) set(ctx context.Context, since mmapfilter.Position, classes 
 	}
 }
 
-// compute computes a set, and keeps it if it does not fail. The oldest sets give way.
+// compute computes a set, and keeps it unless it fails. It drops the oldest sets if there is no room.
 //
-// A set that leads nowhere, or back, is not kept. In a process that reads, the position of the filter
-// stays what it is once another file is at the path; so it does not tell when such a set is out of date.
+// A set that leads to its own beginning, or to before the position of the filter, is not kept. In a
+// process that only reads, the position of the filter does not change once another file is at the path,
+// so it does not show when such a set is out of date.
 func (p *publisher) compute(ctx context.Context, s *set) {
 	defer close(s.whole)
 	err := take(ctx, p.places)

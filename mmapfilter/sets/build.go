@@ -38,11 +38,11 @@ type Built struct {
 	File     string `json:"file"`
 	Identity Hex    `json:"identity"` // of the shard
 	Read     uint64 `json:"read"`     // hashes
-	Keys     uint64 `json:"keys"`     // in the file; with Distinct, the other hashes were of equal keys
+	Keys     uint64 `json:"keys"`     // in the file; with Distinct, all other hashes that were read were of equal keys
 	Bytes    int64  `json:"bytes"`
-	Tasks    Hex    `json:"tasks"` // made of the receipts of all tasks
+	Tasks    Hex    `json:"tasks"` // a hash of the receipts of all tasks
 
-	found bool // the file was there before the build
+	found bool // the file existed before the build
 }
 
 const builtFormat = "mmapfilter shard"
@@ -52,8 +52,8 @@ func (p *Plan) builtPath(dir string, shard int) string {
 	return filepath.Join(dir, fmt.Sprintf("shard-%05d-of-%05d-%s.built", shard, p.Shards, p.ID()[:8]))
 }
 
-// BuildShard builds a shard in the directory out, from the spools of all tasks. It may be repeated, by
-// several machines at once: the file depends only on the plan and the keys.
+// BuildShard builds a shard in the directory out, from the spools of all tasks. It may be repeated,
+// even by several machines at once, since the file depends only on the plan and the keys.
 func BuildShard(ctx context.Context, p *Plan, shard int, spool, out string, w Work) (*Built, error) {
 	tasks, err := readTasks(p, spool)
 	if err != nil {
@@ -113,13 +113,13 @@ type Summary struct {
 	Bytes      int64  // of all files
 }
 
-// Assemble writes the manifest of a set, once it has proved that nothing is missing. Every shard has
-// been built from the spools of exactly the tasks that are in spool now. The shards have read as many
-// hashes as the tasks have spooled. The files are there, and are the files that were built. With
-// verify, it reads all of them and compares the checksums. If the proof fails, nothing is written.
-// Nothing is written either if the set would have fewer than w.MinKeys items, if another set has one
-// of the shards (S3), or if the path has a file that is neither a manifest nor empty (a
-// [*mmapfilter.ForeignError]). Assemble uses only MinKeys and Progress of w; the stage is "verify".
+// Assemble writes the manifest of a set, once it has proved that nothing is missing: every shard was
+// built from the spools of exactly the tasks that are in spool now, the shards have read as many hashes
+// as the tasks have spooled, and all files exist and are the files that were built. With verify,
+// Assemble also reads all files and compares their checksums. It writes nothing if the proof fails, if
+// the set would have fewer than w.MinKeys items, if another set has one of the shards (S3), or if the
+// path has a file that is neither a manifest nor empty (a [*mmapfilter.ForeignError]). Assemble uses
+// only MinKeys and Progress of w; the stage is "verify".
 func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool, w Work) (*Summary, error) {
 	tasks, err := readTasks(p, spool)
 	if err != nil {
@@ -148,7 +148,7 @@ func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool
 }
 
 // AssembleFrom writes the manifest of a set whose shards have been built by [BuildShardFrom]. read is
-// the number of keys of all shards, before Distinct leaves any out.
+// the number of keys of all shards, before Distinct leaves out duplicates.
 func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out, path string, verify bool, w Work) (*Summary, error) {
 	from, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
@@ -181,9 +181,9 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	return s, publish(out, path, data, built)
 }
 
-// publish puts a manifest at a path, unless another manifest names one of the shards too: a change
-// of one set would change the other (S3). If such a manifest appears at the same time, publish
-// removes its own again.
+// publish puts a manifest at a path, unless another manifest names one of the shards, too: a change of
+// one set would change the other (S3). If such a manifest appears at the same time, publish removes its
+// own again, or restores the one that it has replaced.
 func publish(dir, path string, data []byte, built []*Built) error {
 	if err := unshared(dir, path, built); err != nil {
 		return err
@@ -217,7 +217,7 @@ func unshared(dir, path string, built []*Built) error {
 	for file, m := range all {
 		for _, s := range m.Shards {
 			if name := slashed.Base(s.File); ours[name] {
-				return &FileError{file, fmt.Sprintf("it has %s, too, and two sets cannot share a file; build them in directories of their own", name)}
+				return &FileError{file, fmt.Sprintf("it has %s, too, and two sets cannot share a file; build the sets in different directories", name)}
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func encodeManifest(path string, m *manifest) ([]byte, error) {
 	data := m.encode()
 	read, err := decodeManifest(data)
 	if err == nil && !slices.Equal(read.Shards, m.Shards) {
-		err = errors.New("a shard has a path that JSON cannot have")
+		err = errors.New("a shard has a path that JSON cannot represent")
 	}
 	if err != nil {
 		return nil, &FileError{path, err.Error()}
@@ -239,8 +239,8 @@ func encodeManifest(path string, m *manifest) ([]byte, error) {
 }
 
 // EncodeManifest returns what [AssembleFrom] would write if the shards and the manifest were in one
-// directory. It is for a store that is no file system: head returns the superblock of a file there,
-// and its size. Several goroutines may call head at once.
+// directory. It is for storage that is no file system; head returns the superblock and the size of a
+// file there. Several goroutines may call head at once.
 func EncodeManifest(ctx context.Context, p *Plan, read uint64, built []*Built, head func(file string) (*layout.Superblock, int64, error)) ([]byte, *Summary, error) {
 	h := home{head: func(file string, _ int) (*layout.Superblock, int64, error) { return head(file) }}
 	m, s, err := h.prove(ctx, p, read, built, ".")
@@ -254,7 +254,7 @@ func EncodeManifest(ctx context.Context, p *Plan, read uint64, built []*Built, h
 	return data, s, nil
 }
 
-// A home has the files of the shards.
+// A home is where the files of the shards are.
 type home struct {
 	dir      string
 	head     func(path string, number int) (*layout.Superblock, int64, error)
@@ -262,7 +262,7 @@ type home struct {
 	progress func(stage string, done, total uint64)
 }
 
-// prove proves that nothing is missing, and makes the manifest of the shards. below is the path from
+// prove proves that nothing is missing, and returns the manifest of the shards. below is the path from
 // the directory of the manifest to the directory of the shards.
 func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, below string) (*manifest, *Summary, error) {
 	s := &Summary{Shards: p.Shards}
@@ -346,7 +346,7 @@ func readShard(path string, number int) (*layout.Superblock, int64, error) {
 	return head.Superblock, head.Size, f.Close()
 }
 
-// ofShard turns an error into one about the file of a shard.
+// ofShard turns an error into an error about the file of a shard.
 func ofShard(path string, number int, err error) error {
 	damage := new(mmapfilter.CorruptError)
 	switch {
@@ -359,10 +359,11 @@ func ofShard(path string, number int, err error) error {
 }
 
 // Build builds a whole set on one machine: the files in the directory of path, and the manifest at
-// path. The keys are read once. The hashes go to a temporary file beside path, 8 bytes each, that
-// the next Build removes if this process is killed. The error of the sequence is returned as it is.
+// path. The keys are read once. The hashes go to a temporary file beside path, with 8 bytes each. If
+// this process is killed, the next Build removes this file. An error of the sequence is returned
+// unchanged.
 //
-// If Build fails, it removes the shards that it has made, unless another set has them too. If the
+// If Build fails, it removes the shards that it has built, unless another set has them, too. If the
 // directory has a set of the same plan under another name, the error is a [*FileError] (S3). Other
 // errors are those of [Assemble].
 func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
@@ -376,7 +377,7 @@ func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]b
 	}
 	for file, m := range all {
 		if m.Plan == p.ID() {
-			return nil, &FileError{file, "a set of the same plan, so its shards may be the same files; build them in directories of their own"}
+			return nil, &FileError{file, "a set of the same plan, so its shards may be the same files; build the sets in different directories"}
 		}
 	}
 	s, err := newSpool(p, path+spoolSuffix, "", task)

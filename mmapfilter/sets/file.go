@@ -20,15 +20,15 @@ func ShardOf(hash uint64, shards int) int {
 	return int(number)
 }
 
-// BuildShardFrom builds a shard from hashes that the caller has: [Plan.Hash] of all keys of the
-// shard, in blocks of any size. It writes no Built. The name of the shard has its number and a
-// number made of its content: so shards that differ have different names, and a file of a set in use
-// is never replaced (S3).
+// BuildShardFrom builds a shard from hashes that the caller has: [Plan.Hash] of all keys of the shard,
+// in blocks of any size. It writes no Built. The name of the file has the number of the shard and a
+// number computed from its content. So shards that differ have different names, and a file of a set in
+// use is never replaced (S3).
 //
-// If the file is there already, and whole, BuildShardFrom leaves it alone. If a writer has changed
-// it since it was built, the new file gets another name. A file that is damaged, or is not this
-// shard, is replaced. For a hash of another shard the error matches [mmapfilter.ErrOtherShard]. The
-// other errors are those of [mmapfilter.Build].
+// If the file already exists and is whole, BuildShardFrom leaves it alone. If a writer has changed it
+// since it was built, the new file gets another name. A file that is damaged, or is not this shard, is
+// replaced. If a hash belongs to another shard, the error matches [mmapfilter.ErrOtherShard]. Other
+// errors are those of [mmapfilter.Build].
 func BuildShardFrom(ctx context.Context, p *Plan, shard int, out string, w Work, hashes iter.Seq2[[]uint64, error]) (*Built, error) {
 	if shard < 0 || shard >= p.Shards {
 		return nil, &mmapfilter.OptionError{Field: "shard", Reason: fmt.Sprintf("%d of %d is none", shard, p.Shards)}
@@ -48,7 +48,7 @@ func BuildShardFrom(ctx context.Context, p *Plan, shard int, out string, w Work,
 
 func shardPrefix(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
 
-// make makes the file, and notes what is in it.
+// make builds the file, and sets the fields of b.
 func (b *Built) make(ctx context.Context, prefix string, shard layout.Shard, opts *mmapfilter.Options, hashes iter.Seq2[[]uint64, error]) error {
 	c, err := bridge.Shard(opts, shard)
 	if err != nil {
@@ -74,12 +74,12 @@ func (b *Built) make(ctx context.Context, prefix string, shard layout.Shard, opt
 			}
 		}
 	}
-	c.Check = func() error { // another builder may have made the file meanwhile, and a writer opened it
+	c.Check = func() error { // another builder may have built the file meanwhile, and a writer opened it
 		_, err := sameShard(path(), built)
 		return err
 	}
 	_, err = build.FromHashes(ctx, prefix, c, hashes)
-	if errors.Is(err, mmapfilter.ErrLocked) && built != nil { // perhaps by another builder, which has just made the same file
+	if errors.Is(err, mmapfilter.ErrLocked) && built != nil { // perhaps by another builder, which has just built the same file
 		if there, e := hasShard(ctx, path(), built); e == nil && there {
 			b.found, err = true, nil
 		}
@@ -117,7 +117,7 @@ func sameShard(path string, sb *layout.Superblock) (bool, error) {
 	return true, nil
 }
 
-// hasShard is sameShard for a file that is whole.
+// hasShard is sameShard, but reports false if the file is damaged.
 func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, error) {
 	for tries := 1; ; tries++ {
 		same, err := sameShard(path, sb)
@@ -126,7 +126,7 @@ func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, er
 		}
 		_, err = mmapfilter.Verify(ctx, path)
 		switch {
-		case errors.Is(err, mmapfilter.ErrBusy) && tries < mostTries: // another builder has replaced it by the same file
+		case errors.Is(err, mmapfilter.ErrBusy) && tries < mostTries: // another builder has replaced it with the same file
 		case errors.Is(err, mmapfilter.ErrCorrupt):
 			return false, nil
 		default:
@@ -135,5 +135,5 @@ func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, er
 	}
 }
 
-// mostTries is how many builders may replace a file by the same one while it is verified.
+// mostTries is how many builders may replace a file with the same file while it is verified.
 const mostTries = 10

@@ -35,9 +35,9 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 }
 
 // containsApart is ContainsBatch while shards are open for writing, and in a set of OpenFS. Keys of
-// such shards are looked up shard by shard: pending words of a shard are not in its table, and a
-// shard that is read line by line reads neighbours together. The keys of all other shards are looked up
-// together.
+// such shards are looked up shard by shard: a shard that is open for writing may have pending words,
+// which are not in its table, and a shard of OpenFS that is read line by line reads neighbours
+// together. The keys of all other shards are looked up together.
 func (st *setState) containsApart(keys [][]byte, found []bool) {
 	p := parts.Get().(*part)
 	defer parts.Put(p)

@@ -34,12 +34,12 @@ import (
 //	seed      of the hash, 16 hex digits, as in every shard
 //	keys      items of all shards when the manifest was written; in the list, of one shard
 //	capacity  keys that the set is sized for
-//	rate      false-positive rate that was asked for
+//	rate      requested false-positive rate
 //	file      path of a shard, relative to the directory of the manifest, with slashes
 //	identity  the number that the shard got when it was built (see layout.Superblock), 16 hex digits
 //
-// The number of shards is the length of the list, and a shard's number its place in it, from 0.
-// A program ignores members that it does not know. A member that programs must know raises the
+// The number of shards is the length of the list, and the number of a shard is its index in the list. A
+// program ignores members that it does not know. A new member that programs must know raises the
 // version.
 type manifest struct {
 	Format        string  `json:"format"`
@@ -81,10 +81,10 @@ const (
 	// maxShards bounds the number of shards: each costs memory in every process that opens the set.
 	maxShards = 1 << 20
 	// maxManifest bounds the size of a manifest that is read: 512 bytes for each of maxShards, a few
-	// times what a shard takes unless paths are long. With less, a large set could not be opened;
-	// with much more, parsing a file that is no manifest could take all memory.
+	// times what a shard takes unless paths are long. With a lower bound, a large set could not be
+	// opened; with a much higher bound, parsing a file that is no manifest could take all memory.
 	maxManifest    = 512 << 20
-	manifestRegion = "manifest" // that a CorruptError names
+	manifestRegion = "manifest" // the region that a CorruptError names
 )
 
 // encode returns the bytes of the file.

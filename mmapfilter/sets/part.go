@@ -4,10 +4,10 @@ package sets
 // and few enough for a part, of 31 bytes a key, to fit in a cache. A uint16 counts them.
 const mostKeys = 1024
 
-// A part of a batch of keys, sorted by the shards that they belong to, so that a shard takes all of its
-// keys in one call. A counting sort puts them in the order of their shards; keys of one shard keep their
-// order. The keys of all other shards are looked up together and need no order: they are called the
-// others. The zero part is empty.
+// A part has some keys of a batch. Most are sorted by the shards that they belong to, so that a shard
+// takes all of its keys in one call. A counting sort puts them in the order of their shards; keys of
+// one shard keep their order. The others are keys of shards that need no call of their own: they are
+// looked up together, in any order. The zero part is empty.
 type part struct {
 	n, rest int // keys to sort, and others
 
@@ -21,7 +21,7 @@ type part struct {
 	sorted [mostKeys]uint64
 	at     [mostKeys]uint16     // the place in the batch of each key of sorted
 	starts []uint16             // of each shard
-	first  [mostKeys + 1]uint16 // of each group: the keys of one shard
+	first  [mostKeys + 1]uint16 // of each group, that is, of the keys of one shard
 	groups [mostKeys]uint32     // its shard
 }
 
@@ -53,8 +53,8 @@ func (p *part) answerOthers(found []bool) {
 	}
 }
 
-// sort puts the keys in the order of their shards (counting sort), and returns the number of
-// groups: the shards that have any.
+// sort puts the keys in the order of their shards (counting sort), and returns the number of groups,
+// that is, of shards that have keys.
 func (p *part) sort(shards int) (groups int) {
 	if len(p.starts) < shards+1 {
 		p.starts = make([]uint16, shards+1)

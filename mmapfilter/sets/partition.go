@@ -6,9 +6,9 @@ import (
 	"iter"
 )
 
-// Partition does a task: it hashes keys and spools the hashes in a directory. It may be repeated, and
-// be done by several machines at once, with the same keys. The error of the sequence is returned as it
-// is. progress, if not nil, is called now and then with the number of keys read so far.
+// Partition does a task: it hashes keys and spools the hashes in a directory. It may be repeated with
+// the same keys, even by several machines at once. An error of the sequence is returned unchanged.
+// progress, if not nil, is called now and then with the number of keys read so far.
 func Partition(ctx context.Context, p *Plan, dir, task string, keys iter.Seq2[[]byte, error], progress func(done uint64)) (*Receipt, error) {
 	s, err := NewSpool(p, dir, task)
 	if err != nil {
@@ -20,7 +20,7 @@ func Partition(ctx context.Context, p *Plan, dir, task string, keys iter.Seq2[[]
 	return s.Close()
 }
 
-// addAll adds keys. The error of the sequence is returned as it is.
+// addAll adds keys. An error of the sequence is returned unchanged.
 func (s *Spool) addAll(ctx context.Context, keys iter.Seq2[[]byte, error], progress func(done uint64)) error {
 	const often = 1 << 14 // keys
 	n := uint64(0)

@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A Plan fixes what all tasks of a set must agree on (S2). Its JSON form is a file.
+// A Plan fixes what all tasks of a set must agree on (S2). It is stored in a file, as JSON.
 type Plan struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -154,7 +154,7 @@ func (p *Plan) capacity() uint64 {
 	return uint64(math.Ceil(mean + float64(6*math.Sqrt(mean))))
 }
 
-// ID names the plan: 32 hex digits made of its bytes.
+// ID returns the ID of the plan: 32 hex digits that are computed from its bytes.
 func (p *Plan) ID() string { return hex.EncodeToString(p.id[:]) }
 
 // hasher returns the hash function of the plan.
@@ -180,7 +180,7 @@ func encode(v any) []byte {
 	return append(bytes.TrimSuffix(text, []byte("\n}")), ",\n"...)
 }
 
-// begins returns how all files of a format begin.
+// begins returns the bytes with which all files of a format begin.
 func begins(format string) string { return fmt.Sprintf("{\n  \"format\": %q,\n", format) }
 
 const checkLine = "  \"crc32c\": \"%08x\"\n}\n"
@@ -221,7 +221,7 @@ func unsign(data []byte, format string) (body []byte, intact bool, err error) {
 	return data[:end], bytes.Equal(data[end:], checksum(data[:end])), nil
 }
 
-// decode decodes a small file of a format, which stands at path, into v.
+// decode decodes the bytes of the file at path, a small file of a format, into v.
 func decode(path string, data []byte, format string, v any) (body []byte, err error) {
 	body, intact, err := unsign(data, format)
 	switch {
@@ -251,7 +251,8 @@ func (p *Plan) Write(path string) error {
 	return osfile.WriteFile(path, begins(planFormat), sign(p.body()))
 }
 
-// ReadPlan reads a plan, and checks that this program would make files of the size that it names.
+// ReadPlan reads a plan, and checks that this program would build files of the size that the plan
+// names.
 func ReadPlan(path string) (*Plan, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -277,7 +278,7 @@ func DecodePlan(path string, data []byte) (*Plan, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if (files == nil) != (p.Files == nil) || files != nil && *files != *p.Files {
-		return nil, &FileError{path, fmt.Sprintf("this program would make other files than the program that made the plan: %+v, not %+v", files, p.Files)}
+		return nil, &FileError{path, fmt.Sprintf("this program would build other files than the program that wrote the plan: %+v, not %+v", files, p.Files)}
 	}
 	return p, nil
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/poll"
 )
 
-// A Set looks keys up in the files that a manifest names, NAME.set: its shards (S1). Each key
-// belongs to one shard, so a lookup reads one file, and the rate of the set is the rate of a shard.
-// It is safe for concurrent use by multiple goroutines.
+// A Set looks keys up in its shards, the files that a manifest, NAME.set, names (S1). Each key belongs
+// to one shard, so a lookup reads one file, and the rate of the set is the rate of a shard. It is safe
+// for concurrent use by multiple goroutines.
 //
 // A shard is opened when one of its keys is first looked up. If it cannot be opened, or is not the
 // file that the manifest names, it answers "maybe", and [Set.Err] says so.
@@ -31,13 +31,13 @@ type Set struct {
 	opts    mmapfilter.OpenOptions
 	follows bool
 
-	// state has the newest manifest, and direct looks single keys up in it. A lookup loads one of them,
-	// once. While there is no manifest, and after Close, state is nil and direct answers "maybe".
+	// state has the newest manifest, and direct looks single keys up in it. Each lookup loads either of
+	// them, once. While there is no manifest, and after Close, state is nil and direct answers "maybe".
 	state   atomic.Pointer[setState]
 	direct  atomic.Pointer[layout.Direct]
 	last    atomic.Pointer[setState] // for Len and Cap after Close; it has no lookups
 	swaps   atomic.Uint64
-	refused atomic.Pointer[error] // why the last look at the manifest changed nothing
+	refused atomic.Pointer[error] // why the set refused the manifest when it last looked
 
 	mu struct {
 		sync.Mutex // held to change the state
@@ -46,11 +46,11 @@ type Set struct {
 	poll *poll.Poller // looks at the manifest and the shards, if the set follows
 }
 
-// Open opens the set that the manifest at path names. It reads the manifest, and no shard: they are
-// opened with the options when they are needed. [Set.OpenShards] opens some for writing.
+// Open opens the set that the manifest at path names. It reads only the manifest; a shard is opened
+// with the options when it is needed. [Set.OpenShards] opens shards for writing.
 //
 // The errors are [mmapfilter.ErrCorrupt] if the file is damaged, cut short or no manifest;
-// [mmapfilter.ErrVersion]; an [*mmapfilter.OptionError]; and those of the file system.
+// [mmapfilter.ErrVersion]; an [*mmapfilter.OptionError]; and errors of the file system.
 func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	s, err := newSet(path, opts)
 	if err != nil {
@@ -59,7 +59,7 @@ func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	return s.open(path)
 }
 
-// open opens a set that does not follow. path is its name in errors.
+// open opens a set that does not follow. path is the name of the set in errors.
 func (s *Set) open(path string) (*Set, error) {
 	s.direct.Store(maybe)
 	s.opts.VerifyBeforeSwitch = false
@@ -71,10 +71,10 @@ func (s *Set) open(path string) (*Set, error) {
 	return s, nil
 }
 
-// OpenFS is [Open] for a set in a file system such as an embed.FS or os.DirFS(dir): name is that of the
-// manifest. (A function of package mmapfilter for it would be named OpenSetFS. It does not exist, since
-// package mmapfilter does not know package sets.) A shard that can be read at any offset is opened as
-// by [mmapfilter.OpenReaderAt], and any other is read into memory. Nothing can be written to the set.
+// OpenFS is [Open] for a set in a file system such as an embed.FS or os.DirFS(dir): name is the name of
+// the manifest. (Package mmapfilter has no function OpenSetFS, since it does not know package sets.) A
+// shard that can be read at any offset is opened as by [mmapfilter.OpenReaderAt]; any other shard is
+// read into memory. The set cannot be written to.
 func OpenFS(fsys fs.FS, name string, opts ...*mmapfilter.OpenOptions) (*Set, error) {
 	s := &Set{fsys: fsys, path: name, poll: poll.New()}
 	for _, o := range opts {
@@ -88,20 +88,21 @@ func OpenFS(fsys fs.FS, name string, opts ...*mmapfilter.OpenOptions) (*Set, err
 	return s.open(name)
 }
 
-// Follow is Open, and switches to another manifest that appears at path, and to a file that takes the
-// place of a shard, as [mmapfilter.Follow] does for one file. Shards that both manifests name stay open.
-// Lookups under way end with the old manifest. A shard that could not be opened is tried again.
+// Follow is [Open], but the set switches to another manifest that appears at path, and to a file that
+// takes the place of a shard, as [mmapfilter.Follow] does for one file. Shards that both manifests name
+// stay open. Lookups under way end with the old manifest. The set tries again to open a shard that
+// could not be opened.
 //
-// It looks every [mmapfilter.OpenOptions.FollowInterval], in [Set.Refresh], and at once when a lookup
-// finds that a shard in use is [mmapfilter.ErrSuperseded] (rule R6). If a new manifest is refused,
-// the old one stays, and Err says why. With [mmapfilter.OpenOptions.WaitForFile] it waits for a
-// manifest that is not there yet; until then every answer is "maybe". Close the set to stop its
-// goroutine.
+// The set looks for new files every [mmapfilter.OpenOptions.FollowInterval], in [Set.Refresh], and at
+// once when a lookup finds that a shard in use is [mmapfilter.ErrSuperseded] (rule R6). If a new
+// manifest is refused, the old one stays, and Err says why. With [mmapfilter.OpenOptions.WaitForFile],
+// Follow succeeds even if there is no manifest yet; until there is one, every answer is "maybe". Close
+// the set to stop its goroutine.
 //
-// With [mmapfilter.OpenOptions.VerifyBeforeSwitch] it opens and verifies all shards of a manifest,
-// except those that it has open already, before it switches to that manifest, and before Follow
-// returns. If a shard cannot be opened or is damaged, the manifest is refused with a [*ShardError].
-// A file that takes the place of a shard is also verified before it is used.
+// With [mmapfilter.OpenOptions.VerifyBeforeSwitch], the set opens and verifies all shards of a
+// manifest, except shards that are open already, before it switches to that manifest, and before Follow
+// returns. If a shard cannot be opened or is damaged, the manifest is refused with a [*ShardError]. A
+// file that takes the place of a shard is also verified before it is used.
 func Follow(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	s, err := newSet(path, opts)
 	if err != nil {
@@ -151,8 +152,8 @@ func about(op, path string, err error) error {
 	return &mmapfilter.OpError{Op: op, Path: path, Err: err}
 }
 
-// read reads the manifest. It takes over the shards that old names as well. With
-// OpenOptions.VerifyBeforeSwitch the others are opened and verified.
+// read reads the manifest. It takes over the shards that old has, too. With
+// OpenOptions.VerifyBeforeSwitch, it opens and verifies all other shards.
 func (s *Set) read(old *setState) (*setState, error) {
 	info, data, err := s.readManifest()
 	if err != nil {
@@ -226,7 +227,7 @@ func (s *Set) shard(old *setState, m *manifest, i int) *setShard {
 	}
 }
 
-// use makes lookups use a state, and lets go of the shards that the state does not have.
+// use makes lookups use the state st, and lets go of the shards that only the state before it has.
 func (s *Set) use(st *setState) {
 	old := s.state.Swap(st)
 	s.direct.Store(&st.lookups.Direct)
@@ -235,8 +236,7 @@ func (s *Set) use(st *setState) {
 	}
 }
 
-// drop lets go of the shards of a state, except those that the state but has. but may be
-// nil.
+// drop lets go of the shards of a state, except shards that the state but has, too. but may be nil.
 func (st *setState) drop(but *setState) {
 	kept := make(map[*setShard]bool)
 	if but != nil {
@@ -251,7 +251,7 @@ func (st *setState) drop(but *setState) {
 	}
 }
 
-// awaits reports whether a shard in use awaits the file that is to take its place.
+// awaits reports whether a shard in use awaits the file that will take its place.
 func (s *Set) awaits() (awaits bool) {
 	if st := s.state.Load(); st != nil {
 		for _, sh := range st.shards {
@@ -268,8 +268,8 @@ func (s *Set) refuse(err error) {
 
 // Refresh looks at the manifest and at the shards that are open now. It reports whether the set has
 // switched to another manifest; if so, every lookup that begins after Refresh returns uses it. The
-// error says why a new manifest was refused, or what is wrong with a shard. A set of [Open] does
-// not follow: there, Refresh does nothing.
+// error says why a new manifest was refused, or what is wrong with a shard. For a set of [Open], which
+// does not follow, Refresh does nothing.
 func (s *Set) Refresh() (swapped bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,8 +320,8 @@ func (s *Set) Shards() int {
 	return 0
 }
 
-// Len returns the number of items. For an open shard, it counts the items that the shard has now;
-// for any other, the items that the shard had when the manifest was written.
+// Len returns the number of items. For an open shard, it counts the items that the shard has now; for
+// any other shard, the items that it had when the manifest was written.
 func (s *Set) Len() (n uint64) {
 	st := s.current()
 	if st == nil {
@@ -337,7 +337,7 @@ func (s *Set) Len() (n uint64) {
 	return n
 }
 
-// current returns the state, also after Close.
+// current returns the state, even after Close.
 func (s *Set) current() *setState {
 	if st := s.state.Load(); st != nil {
 		return st
@@ -361,9 +361,9 @@ func (s *Set) Normalisation() string {
 	return ""
 }
 
-// Err returns the error that limits the set, or nil: why the last look refused the manifest, or a
-// [*ShardError] for the first shard that cannot be opened, is not the one that the manifest names, or
-// has a [mmapfilter.Filter.Err]. After Close it is [mmapfilter.ErrClosed].
+// Err returns the error that limits the set, or nil: why the set refused the manifest when it last
+// looked, or a [*ShardError] for the first shard that cannot be opened, is not the file that the
+// manifest names, or has a [mmapfilter.Filter.Err]. After Close it is [mmapfilter.ErrClosed].
 func (s *Set) Err() error {
 	st := s.state.Load()
 	if refused := s.refused.Load(); refused != nil {
@@ -397,7 +397,7 @@ func (s *Set) OpenAll() error {
 // Close closes all shards. Lookups in progress finish; later ones report true. Closing a set again
 // does nothing and returns nil.
 func (s *Set) Close() error {
-	s.poll.End(mmapfilter.ErrClosed) // a Refresh that verifies holds the lock
+	s.poll.End(mmapfilter.ErrClosed) // first, since a Refresh that verifies shards holds the lock
 	s.mu.Lock()
 	if s.mu.closed {
 		s.mu.Unlock()
@@ -405,7 +405,7 @@ func (s *Set) Close() error {
 	}
 	s.mu.closed = true
 	st := s.state.Load()
-	if st != nil { // before state is nil: then Len needs it
+	if st != nil { // before state is nil, since Len then needs last
 		s.last.Store(&setState{manifest: st.manifest, info: st.info, shards: st.shards})
 	}
 	s.state.Store(nil)

@@ -38,7 +38,7 @@ type ShardError struct {
 func (e *ShardError) Error() string { return fmt.Sprintf("shard %d: %v", e.Shard, e.Err) }
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// A setState is a manifest and the shards that have been opened.
+// A setState is a manifest and its shards.
 type setState struct {
 	manifest *manifest
 	info     fs.FileInfo // of the manifest
@@ -77,7 +77,7 @@ type setShard struct {
 	}
 }
 
-// A shardHead is what a superblock says of a shard.
+// A shardHead is what a superblock says about a shard.
 type shardHead struct {
 	shard          layout.Shard
 	seed, identity uint64
@@ -93,8 +93,8 @@ func (sh *setShard) fits(sb *layout.Superblock) error {
 		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)}
 }
 
-// get returns the filter. It opens the file if no one has. If the file cannot be opened, the filter
-// answers "maybe".
+// get returns the filter. It opens the file if nobody has opened it. If the file cannot be opened, the
+// filter answers "maybe".
 func (sh *setShard) get() *mmapfilter.Filter {
 	if f := sh.filter(); f != nil {
 		return f
@@ -157,7 +157,7 @@ func (sh *setShard) refresh(st *setState) error {
 	return sh.failed(err)
 }
 
-// failed makes an error a *ShardError of the shard.
+// failed turns an error into a *ShardError of the shard.
 func (sh *setShard) failed(err error) error {
 	if err == nil {
 		return nil
@@ -176,14 +176,14 @@ func (sh *setShard) failure() error {
 	return nil
 }
 
-// release gives back the memory of the file. Lookups in progress may end in it.
+// release gives back the memory of the file. Lookups in progress may still finish.
 func release(f *mmapfilter.Filter) {
 	if f != nil {
 		bridge.Of(f).Release()
 	}
 }
 
-// letGo lets go of the file, for the set no longer has the shard.
+// letGo lets go of the file, since the set no longer has the shard.
 func (sh *setShard) letGo() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Snapshot makes a sealed copy of the set: a snapshot of each shard, in the directory of path (see
-// [mmapfilter.Filter.Snapshot]), and then a manifest at path, which names these. Operations go on
-// meanwhile, so each copy of a shard is of an instant of its own. The shards get new names each time. If
-// a manifest is replaced, its shards stay (see [Superseded]).
+// Snapshot writes a sealed copy of the set: a snapshot of each shard, in the directory of path (see
+// [mmapfilter.Filter.Snapshot]), and then a manifest at path, which names the snapshots. Operations go
+// on meanwhile, so each snapshot shows its shard at another instant. The shards get new names each
+// time. If a manifest is replaced, its shards stay (see [Superseded]).
 //
-// If Snapshot fails, it removes the copies, and what is at path stays as it was. The errors are
-// fs.ErrExist if the manifest of the set itself is at path; a [*mmapfilter.ForeignError] if another
-// file than a manifest is; and those of a shard, as a [*ShardError].
+// If Snapshot fails, it removes the snapshots, and what is at path stays as it was. The errors are
+// fs.ErrExist if the manifest of the set itself is at path; a [*mmapfilter.ForeignError] if the file at
+// path is not a manifest; and errors of a shard, as a [*ShardError].
 func (s *Set) Snapshot(ctx context.Context, path string) error {
 	if err := s.snapshot(ctx, path); err != nil {
 		return about("snapshot", path, err)

@@ -21,10 +21,10 @@ import (
 
 const (
 	spoolMagic = "MMSPOOL1" // the first bytes of a spool
-	entryBytes = 12         // of the index, for each block
+	entryBytes = 12         // bytes in the index for each block
 
 	// A block has blockBytes. With many shards it has fewer, so that one block for each shard takes
-	// about openBytes together; but it has at least leastBytes, so that readers need not seek too
+	// about openBytes in total. But it has at least leastBytes, so that readers need not seek too
 	// often.
 	blockBytes = 64 << 10
 	leastBytes = 4 << 10
@@ -45,12 +45,13 @@ func (p *Plan) blockHashes() int {
 // checkTask checks that the name of a task can be a file name.
 func checkTask(task string) error {
 	if task == "" || len(task) > longestTask || task[0] == '.' || task[0] == '-' || strings.Trim(task, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
-		return fmt.Errorf("%q cannot name a task: it needs 1 to %d of the characters a-z, A-Z, 0-9, '.', '_', '-', and must not begin with one of the last two or '.'", task, longestTask)
+		return fmt.Errorf("%q cannot name a task: it needs 1 to %d of the characters a-z, A-Z, 0-9, '.', '_', '-', and must not begin with '.' or '-'", task, longestTask)
 	}
 	return nil
 }
 
-// A Spool takes the hashes of the keys of one task, and keeps them in blocks, each of one shard.
+// A Spool takes the hashes of the keys of one task, and keeps them in blocks; each block has hashes of
+// one shard.
 type Spool struct {
 	plan  *Plan
 	dir   string
@@ -96,7 +97,7 @@ func (s *Spool) AddHash(hash uint64) error {
 	return s.put(int(shard))
 }
 
-// put writes the block of a shard.
+// put writes the open block of a shard.
 func (s *Spool) put(shard int) error {
 	block := s.open[shard]
 	if len(block) == 0 {
@@ -112,7 +113,7 @@ func (s *Spool) put(shard int) error {
 	return err
 }
 
-// A Receipt says that a task is done. It stands beside the spool.
+// A Receipt says that a task is done. It is a file beside the spool.
 type Receipt struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -124,8 +125,8 @@ type Receipt struct {
 }
 
 // Close makes the spool durable, and then the receipt. Doing a task again with the same keys in the
-// same order leaves the same bytes. If the task was done before with other keys, that is an error: the
-// second of two tasks with one name would replace the first.
+// same order leaves the same bytes. If the task was done before with other keys, Close returns an
+// error, since otherwise the second of two tasks with one name would replace the first.
 func (s *Spool) Close() (*Receipt, error) {
 	r, err := s.close()
 	if err != nil {
@@ -303,7 +304,7 @@ func (t task) read(f *os.File, b []byte, off int64) error {
 	return err
 }
 
-// blocks yields the hashes of each block of a shard. They are valid until the next one.
+// blocks yields the hashes of each block of a shard. The hashes are valid until the next block.
 func (t task) blocks(p *Plan, shard int) iter.Seq2[[]uint64, error] {
 	return func(yield func([]uint64, error) bool) {
 		f, index, err := t.open()

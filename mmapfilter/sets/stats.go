@@ -7,10 +7,10 @@ type Stats struct {
 	Cap           uint64  `json:"capacity"` // keys that the set was sized for
 	Shards        int     `json:"shards"`
 	Opened        int     `json:"opened"`     // shards that are open
-	Failed        int     `json:"failed"`     // shards that are limited by an error; see Set.Err
+	Failed        int     `json:"failed"`     // shards that an error limits; see Set.Err
 	FileBytes     int64   `json:"file_bytes"` // of all shards, when the manifest was written
 	BitsPerKey    float64 `json:"bits_per_key"`
-	TargetRate    float64 `json:"target_rate"`    // false-positive rate asked for
+	TargetRate    float64 `json:"target_rate"`    // requested false-positive rate
 	EstimatedRate float64 `json:"estimated_rate"` // average of the open shards; see mmapfilter.Stats
 	HighestRate   float64 `json:"highest_rate"`   // the highest rate of an open shard
 	ResidentBytes int64   `json:"resident_bytes"` // of the open shards; -1 if unknown

@@ -19,11 +19,11 @@ var (
 
 const manifestSuffix = ".set"
 
-// Superseded returns, in order, the paths of the shards in a directory that no manifest there
-// names, and of their logs, hashes and .built files: what is left of sets that have been replaced,
-// and of builds whose set was never assembled. All manifests of these shards must be in the directory,
-// under names that end with ".set"; if one of them cannot be read, that is an error. A shard that
-// is being built for the next set is among the paths: call Superseded only while no build runs.
+// Superseded returns, in order, the paths of the shards in a directory that no manifest there names,
+// and of their logs, hashes and .built files. These files are left of sets that have been replaced, and
+// of builds whose set was never assembled. All manifests of these shards must be in the directory,
+// under names that end with ".set"; if a manifest cannot be read, Superseded returns an error. A shard
+// that is being built for the next set is among the paths, so call Superseded only while no build runs.
 func Superseded(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -50,9 +50,10 @@ func Superseded(dir string) ([]string, error) {
 	return left, nil
 }
 
-// manifests returns the manifests in a directory by path, except the one at but. Filters, and files
-// that are not regular, are no manifests. Any other file that cannot be read may be a manifest that
-// names shards, and is an error. A link to nothing is an error too, since its target may come back.
+// manifests returns the manifests in a directory by path, except the file with the name but. Filters,
+// and files that are not regular, are no manifests. If any other file cannot be read, manifests returns
+// an error, since the file may be a manifest that names shards. It also returns an error for a link to
+// nothing, since its target may come back.
 func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manifest, error) {
 	all := make(map[string]*manifest)
 	for _, e := range entries {
@@ -79,8 +80,8 @@ func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manif
 	return all, nil
 }
 
-// others returns the manifests in the directory of shards, except the manifest that a set at
-// the path set replaces.
+// others returns the manifests in the directory of shards, except the manifest that a set at the path
+// set would replace.
 func others(dir, set string) (map[string]*manifest, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,9 +21,9 @@ type Report struct {
 }
 
 // Verify is [mmapfilter.Verify] for all shards of a set, several at a time. It also checks that each
-// shard is the file that the manifest names. It calls progress, if there is one, from one goroutine
-// at a time with the bytes of the shards that are done, and the total. If something is wrong, the
-// error is about the manifest, or the first entry of Errors.
+// shard is the file that the manifest names. It calls progress, if there is one, from one goroutine at
+// a time with the number of bytes in the shards that are done, and the total number. If something is
+// wrong, the error is about the manifest, or it is the first entry of Errors.
 func Verify(ctx context.Context, path string, progress ...func(done, total int64)) (Report, error) {
 	r, err := verify(ctx, path, progress)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 )
 
-// OpenShards opens shards of a set for writing, as [mmapfilter.Open] does, with the options of the
-// set; without arguments it opens all shards. Several processes may each have some shards open; one
-// process at a time may have each shard. A shard that is open for writing has a log of its own, and
-// is recovered on its own.
+// OpenShards opens shards of a set for writing, as [mmapfilter.Open] does, with the options of the set;
+// without arguments it opens all shards. Different processes may have different shards open for
+// writing, but only one process at a time may have a given shard open. A shard that is open for writing
+// has a log of its own, and is recovered on its own.
 //
-// The manifest is not written again: it still names the files, and the [Set.Len] of a set that has not
-// opened a shard still counts the items that the shard had when the manifest was written. A set that
-// follows, or of [OpenFS], cannot write: the error is [mmapfilter.ErrReadOnly]. Other errors are those
-// of [mmapfilter.Open], as a [*ShardError]; then the shards before the failed one are open.
+// The manifest is not written again. It still names the files, and if a set has not opened a shard,
+// [Set.Len] still counts the items that the shard had when the manifest was written. If the set
+// follows, or is from [OpenFS], the error is [mmapfilter.ErrReadOnly]. Other errors are those of
+// [mmapfilter.Open], as a [*ShardError]; then the shards before the failed one are open.
 func (s *Set) OpenShards(shards ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +47,8 @@ func (s *Set) OpenShards(shards ...int) error {
 	return nil
 }
 
-// home returns the filter that has a key. A write to the filter fails with ErrReadOnly if this
-// process has not opened the shard for writing.
+// home returns the filter of the shard that a key belongs to. A write to the filter fails with
+// ErrReadOnly if this process has not opened the shard for writing.
 func (s *Set) home(key []byte) (*mmapfilter.Filter, error) {
 	st := s.state.Load()
 	if st == nil {
@@ -94,9 +94,9 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	})
 }
 
-// InsertUniqueBatch is [mmapfilter.Filter.InsertUniqueBatch], but goes on after an error, which is a
-// [*ShardError], with the keys of other shards. It returns how many keys it has done; for the
-// others, added is false.
+// InsertUniqueBatch is [mmapfilter.Filter.InsertUniqueBatch], but after an error, which is a
+// [*ShardError], it goes on with the keys of other shards. It returns how many keys it has done; for
+// all other keys, added is false.
 func (s *Set) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
 	clear(added[:len(keys)])
 	return s.insertParts(keys, added, (*mmapfilter.Filter).InsertUniqueHashBatch)

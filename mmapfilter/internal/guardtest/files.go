@@ -24,7 +24,7 @@ type scene struct {
 func (s *scene) dir(name string) string    { return filepath.Join(s.base, name) }
 func (s *scene) filter(name string) string { return filepath.Join(s.dir(name), s.Filter) }
 
-// newScene makes a store and copies of it from several instants.
+// newScene creates a store and copies of it from several instants.
 func (e Engine) newScene(t *testing.T, deletes guard.DeleteMode) *scene {
 	s := &scene{e, Quiet(deletes), t.TempDir()}
 	for _, name := range []string{"now", "other"} {
@@ -126,7 +126,7 @@ func (s *scene) of(e expectation) expectation {
 	return e
 }
 
-// fileCases put a store and a filter together, each of some state of the scene, and damage the filter.
+// fileCases combine a store and a filter, each from some state of the scene, and damage the filter.
 var fileCases = []struct {
 	name, store, filter string
 	rebuilt             expectation
@@ -177,8 +177,8 @@ func discard(path string) error {
 	return os.RemoveAll(path + ".stash")
 }
 
-// Files covers C9. It opens stores with filters that are of another store, of another time or damaged,
-// first for reading and then for writing.
+// Files covers C9. It opens stores with filters that are from another store, from another time, or
+// damaged, first for reading and then for writing.
 func Files(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		s := e.newScene(t, deletes)
@@ -262,7 +262,7 @@ func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 	}
 }
 
-// testDirectory opens a store whose filter cannot be made, since a directory has its name.
+// testDirectory opens a store whose filter cannot be created, since a directory has its name.
 func (s *scene) testDirectory(t *testing.T) {
 	Must(t, CopyDir(s.dir("directory"), s.dir("now")))
 	Must(t, os.Remove(s.filter("directory")))

@@ -55,9 +55,9 @@ func (c *crew) sample() error {
 	return err
 }
 
-// mustSettle looks up absent keys until the rate is what it should be. With deletes: Rebuild, the
-// guard rebuilds the filter because of these lookups. mustSettle looks up each key once, and
-// returns the number of the next key.
+// mustSettle looks up absent keys until the rate is what it should be. With guard.Rebuild, the guard
+// rebuilds the filter because of these lookups. mustSettle looks up each key once, and returns the
+// number of the next key.
 func mustSettle(t *testing.T, d DB, next int) int {
 	t.Helper()
 	Eventually(t, d, "the rate", func(before guard.Stats) bool {

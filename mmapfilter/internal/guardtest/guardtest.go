@@ -1,7 +1,7 @@
-// Package guardtest has the tests that the guards of all engines pass. The tests of an engine give an
-// [Engine], call [Main], and run [Model], [Kill], [Files] and the others. Features that only one engine
-// has, such as merges or buckets, are used by [DB.Step] of its adapter, and tested by tests of its own.
-// The package is for tests alone.
+// Package guardtest has the tests that the guards of all engines pass. The tests of an engine define an
+// [Engine], call [Main], and run [Model], [Kill], [Files] and the other tests. Features that only one
+// engine has, such as merges or buckets, are used in [DB.Step], and have tests in the package of the
+// engine. This package is only for tests.
 //
 // All tests run with both ways to delete, and look for hidden keys (C9): keys that a store has, but
 // that its guard says are absent.
@@ -24,7 +24,7 @@ import (
 
 // An Engine opens guarded stores of one kind.
 type Engine struct {
-	// Open opens the store in a directory, or makes one. It need not make commits durable.
+	// Open opens the store in a directory, or creates one. It need not make commits durable.
 	Open func(dir string, o *guard.Options, readOnly bool) (DB, error)
 	// Swap replaces the owner in a store, which no guard has open, by a value of the program, and
 	// returns what was there.
@@ -34,9 +34,9 @@ type Engine struct {
 	Unguarded func(dir string, keys []string) error
 	// Filter is the name of the filter in the directory of a store.
 	Filter string
-	// Outbox says that the guard has an outbox even with deletes: Rebuild.
+	// Outbox says that the guard has an outbox even with guard.Rebuild.
 	Outbox bool
-	// Revives says that the engine itself may bring deleted keys back and remove others.
+	// Revives says that the engine itself may bring back deleted keys and remove other keys.
 	Revives bool
 }
 
@@ -52,10 +52,10 @@ type Lookups interface {
 type DB interface {
 	Guard() *guard.Guard
 	GuardStats() guard.Stats
-	// Close closes it. A second call does nothing.
+	// Close closes the store. A second call does nothing.
 	Close() error
 	Lookups
-	// AbsentBatch says of each key whether the guard knows that it is not there.
+	// AbsentBatch says for each key whether the guard knows that it is not there.
 	AbsentBatch(keys []string) (absent []bool)
 	// Reader begins to read the store as it is now.
 	Reader() (Reader, error)
@@ -73,9 +73,9 @@ type DB interface {
 // A Reader reads a store as it was at an instant.
 type Reader interface {
 	Lookups
-	// Stored is a lookup past the guard.
+	// Stored looks up a key in the store itself, without the guard.
 	Stored(key string) (there bool, err error)
-	// Keys returns the keys of the store, read past the guard, without those of the guard.
+	// Keys returns the keys in the store itself, except the guard's own.
 	Keys() (keys []string, err error)
 	Close() error
 }
@@ -109,7 +109,7 @@ func Often(deletes guard.DeleteMode) *guard.Options {
 }
 
 // Quiet returns the options of a guard that does nothing by itself while a test lasts, except a rebuild
-// that is due. Its rate is so low that no key is taken for another one: no test may fail by chance.
+// that is due. Its rate is so low that no key is taken for another key, so no test fails by chance.
 func Quiet(deletes guard.DeleteMode) *guard.Options {
 	return &guard.Options{Capacity: 10_000, FalsePositiveRate: 1e-7, Deletes: deletes, CommitInterval: time.Hour}
 }
@@ -130,7 +130,7 @@ func (e Engine) MustOpen(tb testing.TB, dir string, o *guard.Options) DB {
 }
 
 // Opened returns a store that has been opened. The store is closed when the test ends, unless the test
-// has failed: then a reader may still be open.
+// has failed, since a reader may then still be open.
 func Opened[D DB](tb testing.TB, d D, err error) D {
 	tb.Helper()
 	Must(tb, err)
@@ -142,7 +142,7 @@ func Opened[D DB](tb testing.TB, d D, err error) D {
 	return d
 }
 
-// random returns a source of random numbers, and logs how to get the same one again.
+// random returns a source of random numbers, and logs how to get the same numbers again.
 func random(t *testing.T) *rand.Rand {
 	seed := *seed
 	if seed == 0 {
@@ -215,7 +215,7 @@ func compare(d DB, r Reader, key string) error {
 	if err = errors.Join(err, e); err != nil || value != nil && has {
 		return err
 	}
-	there, err := r.Stored(key) // after Get and Has: it may expire meanwhile
+	there, err := r.Stored(key) // after Get and Has, since the key may expire meanwhile
 	if err == nil && there {
 		err = fmt.Errorf("key %q is hidden; %+v", key, d.GuardStats())
 	}
@@ -242,7 +242,7 @@ func MustHideNone(tb testing.TB, d DB) int {
 		r, err := d.Reader()
 		Must(tb, err)
 		if there, err := r.Stored(key); there || err != nil { // it may have expired
-			tb.Fatalf("key %q is hidden from a single lookup, or absent among others (%t): %v; %+v", key, absent[i], err, d.GuardStats())
+			tb.Fatalf("key %q is hidden from a single lookup, or from a lookup of all keys (%t): %v; %+v", key, absent[i], err, d.GuardStats())
 		}
 		Must(tb, r.Close())
 	}
@@ -260,8 +260,8 @@ func MustKeep(tb testing.TB, d DB) int {
 	return MustHideNone(tb, d)
 }
 
-// MustHave checks that of the keys of the numbers below most, those of [from, to) are there, and no
-// others.
+// MustHave checks that of the keys of the numbers below most, the store has just the keys of [from,
+// to).
 func MustHave(tb testing.TB, d DB, from, to, most int) {
 	tb.Helper()
 	for i := range most {
@@ -289,7 +289,7 @@ func MustKnow(tb testing.TB, d DB, key string, there bool) {
 	}
 }
 
-// AbsentBatch calls ask for keys that are strings.
+// AbsentBatch calls ask with keys that are strings, and returns the answers.
 func AbsentBatch(keys []string, ask func(keys [][]byte, absent []bool)) []bool {
 	asked, absent := make([][]byte, len(keys)), make([]bool, len(keys))
 	for i, key := range keys {
@@ -299,7 +299,7 @@ func AbsentBatch(keys []string, ask func(keys [][]byte, absent []bool)) []bool {
 	return absent
 }
 
-// Eventually waits until the statistics are as they should be.
+// Eventually waits until holds returns true for the statistics.
 func Eventually(tb testing.TB, d DB, what string, holds func(s guard.Stats) bool) {
 	tb.Helper()
 	for limit := time.Now().Add(2 * time.Minute); !holds(d.GuardStats()); time.Sleep(time.Millisecond) {
@@ -312,7 +312,7 @@ func Eventually(tb testing.TB, d DB, what string, holds func(s guard.Stats) bool
 // Serving reports whether the filter answers.
 func Serving(s guard.Stats) bool { return s.State == "serving" }
 
-// MustServe opens a store that was closed in order: the filter serves at once.
+// MustServe opens a store that a guard has closed, and checks that the filter serves at once.
 func (e Engine) MustServe(tb testing.TB, dir string, o *guard.Options) DB {
 	tb.Helper()
 	d := e.MustOpen(tb, dir, o)
@@ -329,8 +329,8 @@ func Rebuild(tb testing.TB, d DB) {
 	Must(tb, d.Guard().Rebuild(context.Background()))
 }
 
-// CopyDir copies the files of a directory to a new one, but not those in skip. It begins again if a
-// file is removed meanwhile.
+// CopyDir copies the files of a directory to a new one, except files with names in skip. It begins
+// again if a file is removed meanwhile.
 func CopyDir(to, from string, skip ...string) error {
 	for {
 		err := copyDir(to, from, skip)

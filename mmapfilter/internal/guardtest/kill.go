@@ -21,7 +21,7 @@ import (
 var kills = flag.Int("kills", 10, "how often the kill test kills a program")
 
 const (
-	childVar    = "GUARDTEST_CHILD" // the directory of the store, the mode and the seed of a program that is to be killed
+	childVar    = "GUARDTEST_CHILD" // the directory of the store, the mode and the seed of a program that will be killed
 	enoughKills = 30                // with fewer kills, the test cannot say that most lead to a rebuild
 )
 
@@ -35,7 +35,7 @@ func Main(m *testing.M, e Engine) {
 	os.Exit(m.Run())
 }
 
-// killed returns the options of a guard that is to be killed. Its filter becomes durable often, now and
+// killed returns the options of a guard that will be killed. Its filter becomes durable often, now and
 // then, or hardly ever.
 func killed(deletes guard.DeleteMode, r *rand.Rand) *guard.Options {
 	o := Often(deletes)
@@ -74,9 +74,9 @@ func (e Engine) child(dir, mode, seed string) error {
 	return c.work(math.MaxInt)
 }
 
-// Kill covers C9 and G2. It kills a program that writes to a store, again and again. Each time it opens
-// a copy of the store, in which no key may be hidden; the next program continues with the store as the
-// killed one has left it.
+// Kill covers C9 and G2. Again and again, it kills a program that writes to a store, and opens a copy
+// of the store, in which no key may be hidden. The next program continues with the store as the killed
+// program left it.
 func Kill(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		r, base := random(t), t.TempDir()
@@ -114,7 +114,7 @@ func Kill(t *testing.T, e Engine) {
 		}
 		t.Logf("%d filters served at once, %d were rebuilt, %d were given keys by the store; %d keys", recovered, rebuilt, replayed, keys)
 		if !e.Revives && rebuilt > recovered {
-			t.Error("a kill is no reason to rebuild the filter") // except during a step that revives keys
+			t.Error("most kills led to a rebuild of the filter") // except during a step that revives keys
 		}
 	})
 }

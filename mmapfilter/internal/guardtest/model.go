@@ -284,9 +284,9 @@ func (c *crew) work(n int) error {
 	return <-c.errs
 }
 
-// Model covers G1 and G3: transactions, steps of the engine's own, readers, rebuilds and marks go on
-// side by side. No key is hidden, all keys are as the workers' maps say, and after a rebuild the
-// filter has each key once. Then the store is opened again.
+// Model covers G1 and G3: transactions, the engine's own steps, readers, rebuilds and marks run
+// concurrently. No key is hidden, all keys are as the workers' maps say, and after a rebuild the filter
+// has each key once. Then the store is opened again.
 func Model(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		r, dir := random(t), t.TempDir()

@@ -9,9 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// Owner covers G6. Guards with different prefixes and filters open a store in turns, and no key is
-// hidden. If the program has something at the place of the owner, Open refuses the store and leaves
-// it as it is.
+// Owner covers G6. Guards with different prefixes and filters open a store in turn, and no key is
+// hidden. If the program has something at the place of the owner, Open refuses the store and leaves it
+// as it is.
 func Owner(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir := t.TempDir()
@@ -36,7 +36,7 @@ func Owner(t *testing.T, e Engine) {
 		o := Quiet(deletes)
 		o.Prefix = []byte("p")
 		if _, err := e.Open(dir, o, false); !errors.Is(err, guard.ErrReserved) {
-			t.Errorf("the place of the owner is in use: %v", err)
+			t.Errorf("Open, though the program uses the name of the owner: %v", err)
 		}
 		if was, err := e.Swap(dir, ""); was != theirs || err != nil {
 			t.Errorf("it has %q, not %q: %v", was, theirs, err)
@@ -44,8 +44,8 @@ func Owner(t *testing.T, e Engine) {
 	})
 }
 
-// Once covers G3: a key that is put twice is in the filter once. With deletes: Exact, a deleted
-// key leaves the filter; with deletes: Rebuild, it stays until a rebuild.
+// Once covers G3: a key that is put twice is in the filter once. With guard.Exact, a deleted key leaves
+// the filter; with guard.Rebuild, it stays until a rebuild.
 func Once(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir := t.TempDir()
@@ -71,7 +71,7 @@ func Once(t *testing.T, e Engine) {
 	})
 }
 
-// Covers uses a filter for some of the keys. Get and Has count lookups in the same way.
+// Covers tests a filter that is only for some of the keys. Get and Has count lookups in the same way.
 func Covers(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir, o := t.TempDir(), Quiet(deletes)

@@ -9,9 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// Past covers G7: a program without a guard opens a store that a guard has closed, or that a kill
-// has ended, and puts keys, or none. The next guard hides no key, whatever filter it finds, and the
-// one after that needs no new filter.
+// Past covers G7: a program without a guard opens a store that a guard has closed, or whose guard was
+// killed, and puts keys, or none. The next guard hides no key, whatever filter it finds, and the guard
+// after that needs no new filter.
 func Past(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		s := &scene{e, Quiet(deletes), t.TempDir()}
@@ -34,8 +34,8 @@ func Past(t *testing.T, e Engine) {
 	})
 }
 
-// newHistory makes a store, and four copies of it: two as a kill would leave it, and two of the closed
-// store, before and after it was open once more.
+// newHistory creates a store, and four copies of it: two as a kill would leave it, and two of the
+// closed store, before and after it was open once more.
 func (e Engine) newHistory(t *testing.T, s *scene) {
 	dir := s.dir("now")
 	Must(t, os.Mkdir(dir, 0o700))
@@ -60,7 +60,7 @@ func (e Engine) newHistory(t *testing.T, s *scene) {
 	}
 }
 
-// past puts keys past the guard, and then opens the store with a guard.
+// past puts keys without a guard, and then opens the store with a guard.
 func (s *scene) past(t *testing.T, name string, n int) {
 	var keys []string
 	for i := range n {
@@ -88,7 +88,7 @@ func (s *scene) past(t *testing.T, name string, n int) {
 	Must(t, s.MustServe(t, s.dir(name), s.guard).Close())
 }
 
-// Again covers G7: a guard knows its own transactions, so a store that only guards open keeps its
+// Again covers G7: a guard recognizes its own transactions, so a store that only guards open keeps its
 // filter, whether it was closed or killed, and whatever the transactions did.
 func Again(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {

@@ -3,10 +3,11 @@
 // and View answer from memory, as soon as the store is open, however many blocks there are.
 //
 // The key of a block is a byte that this package chooses, and then the multihash of the block, which
-// CIDs of different versions and codecs share. Anybody may make a multihash with any bytes, even those
-// of a key that is reserved for the guard. The first byte keeps the two apart.
+// CIDs of different versions and codecs share. Anybody can create a multihash with any bytes, even the
+// bytes of a key that is reserved for the guard. The first byte keeps such a multihash apart from the
+// reserved key.
 //
-// The filter must have a block before the store has it. After a crash, the guard reads in the log of
+// The filter must have a block before the store has it. After a crash, the guard learns from the log of
 // Pebble which blocks the filter lacks. This is why the blocks are in Pebble, and not in another
 // Blockstore: in front of a Blockstore whose blocks are files, the filter would have to be durable
 // before each Put.
@@ -39,13 +40,13 @@ var (
 var errUndefined = errors.New("blockstore: a block has no CID")
 
 // A Store is a Blockstore. What Put, PutMany or DeleteBlock have done survives a power loss. Blocks
-// whose multihash is the block itself are stored like others; to keep them out, put
+// whose multihash is the block itself are stored like other blocks; to keep them out, put
 // blockstore.NewIdStore in front.
 type Store struct {
 	db    *pebbleguard.DB
 	walks sync.WaitGroup // of AllKeysChan
-	end   chan struct{}  // closed to end them
-	close func() error   // once
+	end   chan struct{}  // closed to end the walks
+	close func() error   // works only once
 }
 
 // keyByte begins each key. No reserved key begins with it.
@@ -54,7 +55,7 @@ const keyByte = 'b'
 // keyOf returns the key of a block.
 func keyOf(c cid.Cid) []byte { return append([]byte{keyByte}, c.Hash()...) }
 
-// Open opens the store in a directory, or makes one.
+// Open opens the store in a directory, or creates one.
 func Open(dir string, p *pebble.Options, g *guard.Options) (*Store, error) {
 	db, err := pebbleguard.Open(dir, p, g)
 	if err != nil {
@@ -73,7 +74,7 @@ func Open(dir string, p *pebble.Options, g *guard.Options) (*Store, error) {
 // returns what the first one did.
 func (s *Store) Close() error { return s.close() }
 
-// Stats has the share of lookups that did not reach the store.
+// Stats says, among other things, how many lookups did not reach the store.
 func (s *Store) Stats() guard.Stats { return s.db.GuardStats() }
 
 func (s *Store) Has(_ context.Context, c cid.Cid) (bool, error) { return s.db.Has(keyOf(c)) }
@@ -129,8 +130,8 @@ func (s *Store) DeleteBlock(_ context.Context, c cid.Cid) error {
 	return s.db.Delete(keyOf(c), pebble.Sync)
 }
 
-// AllKeysChan sends a raw CID for each block that is there now. An error is logged, since a channel has
-// no place for it, and ends the channel early.
+// AllKeysChan sends a raw CID for each block that the store has now. An error is logged, since a
+// channel has no place for it, and ends the channel early.
 func (s *Store) AllKeysChan(ctx context.Context) (<-chan cid.Cid, error) {
 	it, err := s.db.NewIterWithContext(ctx, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const name, filterName = "store.db", "store.db.mmf" // in the directory of a store
 
-// A table is a table with a guard in front of it.
+// A table is a table of SQLite with a guard in front of it.
 type table struct {
 	db    *sql.DB
 	guard *guard.Guard
@@ -108,7 +108,7 @@ func (t *table) get(key []byte) (value []byte, err error) {
 // A reader reads the table as it is when begin is called.
 type reader struct {
 	table *table
-	view  guard.View // the instant before that
+	view  guard.View // the instant before the call
 	tx    *sql.Tx
 }
 
@@ -142,7 +142,7 @@ func (t *table) snapshot() (*sql.Tx, error) {
 	return tx, nil
 }
 
-// The rest is the guard.Store.
+// The rest of this file makes a table a guard.Store.
 
 // change makes changes to the guard's entries in a transaction.
 func change(tx *sql.Tx, c guard.Changes) error {
