@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestKeepsOthers covers G6: what is at a path that the caller has chosen stays as it is, unless a guard
-// has made it. At the path that the guard has chosen it is replaced.
+// TestKeepsOthers covers G6: a file at a path that the caller has chosen stays as it is, unless a guard
+// has created it. A file at a path that the guard has chosen is replaced.
 func TestKeepsOthers(t *testing.T) {
 	filter := func(path string) error {
 		f, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: 1000})
@@ -71,8 +71,8 @@ func TestKeepsOthers(t *testing.T) {
 	}
 }
 
-// TestDamage changes bytes of a filter that was closed, of its head or any: no key is hidden, not at
-// once, nor after a rebuild, and the next Open has a filter that serves.
+// TestDamage changes bytes of a closed filter, in its first 4,096 bytes or anywhere. No key is hidden,
+// neither at once nor after a rebuild, and the next Open has a filter that serves.
 func TestDamage(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		o := quiet(t, deletes)
@@ -83,7 +83,7 @@ func TestDamage(t *testing.T) {
 		}
 		f.close()
 		if r, err := mmapfilter.Verify(context.Background(), o.Path); err != nil || !r.Sealed {
-			t.Errorf("it is not sealed: %+v, %v", r, err)
+			t.Errorf("the filter is not sealed: %+v, %v", r, err)
 		}
 		rng, noticed := rand.New(rand.NewPCG(1, 2)), 0
 		for i := range 50 {
@@ -115,13 +115,13 @@ func TestDamage(t *testing.T) {
 			f.close()
 		}
 		if noticed < 30 {
-			t.Errorf("the damage of %d files was noticed", noticed)
+			t.Errorf("only the damage of %d files was noticed", noticed)
 		}
 	})
 }
 
-// TestFilterThatExpires covers C9: a guard uses no filter whose keys leave by themselves, and makes
-// none in its place, since a new file keeps what the old one did.
+// TestFilterThatExpires covers C9: a guard uses no filter whose keys leave by themselves. It also
+// creates no filter in its place, since keys would leave the new file by themselves, too.
 func TestFilterThatExpires(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filter.mmf")
 	f, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: 100, ExpireAfter: time.Hour, Normalisation: identityPrefix + "0"})

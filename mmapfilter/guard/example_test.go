@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A DB is a kv behind a filter: this is its adapter.
+// A DB is a kv behind a filter. It is the adapter of kv.
 type DB struct {
 	kv *kv
 	g  *guard.Guard
@@ -22,7 +22,7 @@ func (d *DB) Put(key, value []byte) error {
 	tx.Put(key)
 	c := tx.Prepare()
 	if err := d.kv.Update(func(t *kvTx) { t.Set("keys", key, value); change(t, c) }); err != nil {
-		tx.Done(guard.Unknown) // the error does not say that nothing has happened
+		tx.Done(guard.Unknown) // in spite of the error, the key may have been set
 		return err
 	}
 	tx.Done(guard.Committed)
@@ -47,7 +47,7 @@ func change(t *kvTx, c guard.Changes) {
 	}
 }
 
-// The rest is the Store that the guard sees.
+// The following methods make the DB a guard.Store.
 
 func (d *DB) Write(c guard.Changes) error { return d.kv.Update(func(t *kvTx) { change(t, c) }) }
 
@@ -65,8 +65,8 @@ func (d *DB) Snapshot() (guard.Snapshot, error) {
 
 func (d *DB) Has(key []byte) (bool, error) { return d.kv.Has("keys", key), nil }
 
-// A kv is an imaginary store: it has tables, transactions and snapshots, and is in memory. The pairs of
-// a table are never changed, but replaced.
+// A kv is an imaginary store in memory. It has tables, transactions and snapshots. The map of a table
+// is never changed, only replaced.
 type kv struct {
 	mu     sync.RWMutex
 	tables map[string]map[string]string
@@ -129,7 +129,7 @@ func (s kvSnapshot) Keys(yield func(key []byte, err error) bool) {
 
 func (s kvSnapshot) Close() error { return nil }
 
-// The adapter of an imaginary store. It has the entries of the guard in a table of their own.
+// An imaginary store and its adapter, which keeps the entries of the guard in a table of their own.
 func Example() {
 	dir, err := os.MkdirTemp("", "guard")
 	if err != nil {

@@ -23,7 +23,7 @@ func (f *stuck) InsertHashes([]uint64, bool) (n, added int, err error) {
 	return 0, 0, errStuck
 }
 
-// TestFailWhileTrimming makes an insert wait for its disk while the outbox is trimmed, and then
+// TestFailWhileTrimming makes an insert into the filter wait while the outbox is trimmed, and then
 // fail.
 func TestFailWhileTrimming(t *testing.T) {
 	filter := &stuck{begun: make(chan struct{}), end: make(chan struct{})}
@@ -49,8 +49,8 @@ func TestFailWhileTrimming(t *testing.T) {
 	f.close()
 }
 
-// TestUnknownOutcome has transactions whose commit nobody knows anything of, a rebuild, and a crash
-// after which they have happened.
+// TestUnknownOutcome: nobody knows whether some transactions were committed. Then come a
+// rebuild and a crash, after which the store has all of them.
 func TestUnknownOutcome(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		f := begin(t, quiet(t, deletes))
@@ -63,10 +63,10 @@ func TestUnknownOutcome(t *testing.T) {
 			tx.Done(Unknown)
 			return c
 		}
-		f.commit(change("a", true), "a", true) // it is visible at once
+		f.commit(change("a", true), "a", true) // a is visible at once
 		f.commit(change("a", false), "a", false)
 		f.commit(change("a", true), "a", true)
-		late := change("b", true) // this one only after the crash
+		late := change("b", true) // b is visible only after the crash
 		for range 2 {
 			f.rebuild()
 			f.mustShow()
@@ -80,8 +80,8 @@ func TestUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestAbsentIn covers G1: a reader began before a delete. Once the filter has dropped the key, the guard
-// hides it from later readers only.
+// TestAbsentIn covers G1: once a deleted key has left the filter, the guard hides it from later
+// readers, but not from a reader that began before the delete.
 func TestAbsentIn(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		f := begin(t, quiet(t, deletes))
@@ -98,7 +98,7 @@ func TestAbsentIn(t *testing.T) {
 	})
 }
 
-// A droppingFilter drops a key while it is asked for it, as a worker may.
+// A droppingFilter drops a key during a lookup of the key, as housekeeping in the background may.
 type droppingFilter struct {
 	guarded.Filter
 	g *Guard
@@ -109,19 +109,19 @@ func (f *droppingFilter) ContainsHash(hash uint64) bool {
 	return false
 }
 
-// TestAbsentInMeanwhile covers G1: the filter drops a key after a reader has begun to ask for it.
+// TestAbsentInMeanwhile covers G1: the filter drops a key after a reader has begun to look it up.
 func TestAbsentInMeanwhile(t *testing.T) {
 	f := begin(t, quiet(t, Exact))
 	before, real := f.g.View(), f.g.filter
 	f.g.filter = &droppingFilter{real, f.g}
 	if f.g.AbsentIn(before, []byte("a")) {
-		t.Error("hidden from a reader that may see it")
+		t.Error("the key is hidden from a reader that may see it")
 	}
 	f.g.filter = real
 	f.close()
 }
 
-// TestCloseBesides closes a guard and then its store while a program has the filter rebuilt, and works.
+// TestCloseBesides closes a guard and then its store while a program calls Rebuild and Work.
 func TestCloseBesides(t *testing.T) {
 	for range 20 {
 		f := begin(t, quiet(t, Exact))
@@ -175,8 +175,8 @@ func TestLargeOutbox(t *testing.T) {
 	}
 }
 
-// TestDoubt has a key written past the guard, by an operation that takes longer than a rebuild: it
-// is never hidden, whether Rebuild is called or a kill comes first.
+// TestDoubt puts a key without the guard, in an operation that takes longer than a rebuild. The key is
+// never hidden, whether Rebuild is called or a kill comes first.
 func TestDoubt(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		o := quiet(t, Exact)
@@ -184,7 +184,7 @@ func TestDoubt(t *testing.T) {
 		f := begin(t, o)
 		f.put("a")
 		must(t, f.g.Doubt())
-		time.Sleep(100 * time.Millisecond) // the background could do a rebuild meanwhile
+		time.Sleep(100 * time.Millisecond) // enough for a rebuild in the background
 		f.commit(Changes{}, "past", true)
 		f.mustShow()
 		if killed {
@@ -199,8 +199,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestDoubtDuringMark covers C9: a doubt comes while the mark at the end of a rebuild is under way. Only
-// a later rebuild has the guard serve.
+// TestDoubtDuringMark covers C9: Doubt is called during the mark at the end of a rebuild. The guard
+// serves only after a later rebuild.
 func TestDoubtDuringMark(t *testing.T) {
 	s := newRows()
 	s.commit(Changes{}, "a", true) // so no filter can serve at once

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestIncoming checks that a hash is found from when it is put until after it has been taken in (G1).
+// TestIncoming covers G1: from put on, a hash is always found, in the incoming hashes or in the filter.
 func TestIncoming(t *testing.T) {
 	var in incoming
 	var filter sync.Map
@@ -75,7 +75,7 @@ func TestIncoming(t *testing.T) {
 	}
 }
 
-// TestIncomingIsBounded checks that there is room for so many hashes only.
+// TestIncomingIsBounded checks that there is room for mostIncoming hashes, and for no more.
 func TestIncomingIsBounded(t *testing.T) {
 	var in incoming
 	hashes := make([]uint64, mostIncoming+10)
@@ -87,6 +87,6 @@ func TestIncomingIsBounded(t *testing.T) {
 		t.Errorf("%d hashes have no room, %d wait; many %t", len(rest), in.waiting.Load(), many)
 	}
 	if rest, _ := in.put([]uint64{0}); len(rest) != 1 {
-		t.Error("hash 0 is taken in: no table can have it")
+		t.Error("hash 0 is taken in, though no table can have it")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestOtherOptions opens stores with other options than before: a filter that does not fit them is
-// rebuilt, and answers meanwhile; options that are 0 leave it as it is.
+// TestOtherOptions opens stores with other options than before. A filter that does not fit the options
+// is rebuilt, and answers meanwhile; options that are 0 leave the filter as it is.
 func TestOtherOptions(t *testing.T) {
 	const keys = 800
 	before := Options{Capacity: 1000, FalsePositiveRate: 0.02}
@@ -72,7 +72,7 @@ func TestOtherOptions(t *testing.T) {
 					f.open()
 				}
 				if st := f.g.Stats(); st.Rebuilds > 0 || f.g.wants() {
-					t.Errorf("it is rebuilt without need: %+v", st)
+					t.Errorf("a rebuild without need: %+v", st)
 				}
 				f.mustShow()
 				f.close()
@@ -81,8 +81,8 @@ func TestOtherOptions(t *testing.T) {
 	}
 }
 
-// TestLargeFilterStays opens a nearly empty filter that was asked to be large, with options that do not
-// say so: it stays.
+// TestLargeFilterStays opens a large and nearly empty filter with options that name no capacity. The
+// filter stays large, since earlier options asked for that.
 func TestLargeFilterStays(t *testing.T) {
 	f := begin(t, (&Options{Capacity: 3 * defaultCapacity}).WithDefaults(filepath.Join(t.TempDir(), "f"), Exact))
 	for range 2 {
@@ -97,8 +97,8 @@ func TestLargeFilterStays(t *testing.T) {
 	f.close()
 }
 
-// TestRateOfStaleFilter has a filter rebuilt that is older or newer than the store, or had
-// failed: the new one has its rate, also if a kill comes first.
+// TestRateOfStaleFilter opens a store whose filter was used with other options, or had failed. The new
+// filter has the rate of the old one, even if a kill comes first.
 func TestRateOfStaleFilter(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		for _, killed := range []bool{false, true} {
@@ -132,9 +132,9 @@ func TestRateOfStaleFilter(t *testing.T) {
 	}
 }
 
-// TestGrownFilterShrinks empties a store whose filter has grown, and closes it, or kills its
-// process, before a rebuild: options that do not say a size have it become as small as was asked
-// for once.
+// TestGrownFilterShrinks empties a store whose filter has grown, and closes the store, or kills its
+// process, before a rebuild. Then it opens the store with options that name no capacity, and the filter
+// becomes as small as earlier options asked for.
 func TestGrownFilterShrinks(t *testing.T) {
 	const many, few = 4000, 10
 	for _, c := range []struct {
@@ -152,7 +152,7 @@ func TestGrownFilterShrinks(t *testing.T) {
 			f.remove(fmt.Sprint(i))
 		}
 		f.work()
-		for range 2 { // nobody says it twice
+		for range 2 { // only the first options name a capacity
 			if st := f.g.Stats(); st.Capacity != 2*many || !f.g.wants() {
 				t.Errorf("%+v: %t; %+v", c, f.g.wants(), st)
 			}
@@ -161,7 +161,7 @@ func TestGrownFilterShrinks(t *testing.T) {
 			f.open()
 		}
 		if !f.g.wants() {
-			t.Errorf("%+v: it keeps its size: %+v", c, f.g.Stats())
+			t.Errorf("%+v: the filter keeps its size: %+v", c, f.g.Stats())
 		}
 		f.rebuild()
 		if st := f.g.Stats(); st.Capacity != 100 || st.Keys != few || f.g.wants() {
@@ -172,8 +172,7 @@ func TestGrownFilterShrinks(t *testing.T) {
 	}
 }
 
-// TestStamp reads a stamp, and what is none: then nobody knows what was asked for, nor which keys the
-// filter is for.
+// TestStamp decodes a stamp, and bytes that are no stamp.
 func TestStamp(t *testing.T) {
 	s := stamp{mode: Exact, ordered: true, token: 3, previous: 2, previousAt: 7, gone: 9, unknown: true, capacity: 1000, covers: 5}
 	b := s.encode()
@@ -181,13 +180,13 @@ func TestStamp(t *testing.T) {
 		t.Errorf("%+v, %t", got, ok)
 	}
 	if _, ok := decodeStamp(b[:len(b)-1]); ok {
-		t.Error("one that is too short")
+		t.Error("a stamp that is too short is accepted")
 	}
 	for i, value := range map[int]byte{0: stampVersion + 1, 2: 0xff} {
 		other := bytes.Clone(b)
 		other[i] = value
 		if _, ok := decodeStamp(other); ok {
-			t.Errorf("byte %d is %d", i, value)
+			t.Errorf("a stamp is accepted though byte %d is %d", i, value)
 		}
 	}
 }

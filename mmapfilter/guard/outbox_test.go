@@ -16,8 +16,9 @@ type unmarkedFilter struct{ guarded.Filter }
 
 func (unmarkedFilter) SyncAtFunc(func(uint64) uint64) error { return errStuck }
 
-// TestKilledInMark covers G2: a kill comes in the middle of an Open, which has put a new token into the
-// store, without an outbox, and not yet into the filter. The filter serves, but an older copy does not.
+// TestKilledInMark covers G2: a kill interrupts an Open that has put a new token into the store and
+// emptied the outbox, but has not yet put the token into the filter. The filter serves, but an older
+// copy of it does not.
 func TestKilledInMark(t *testing.T) {
 	for _, older := range []bool{false, true} {
 		f := begin(t, quiet(t, Exact))
@@ -27,7 +28,7 @@ func TestKilledInMark(t *testing.T) {
 		unmarked := *f.o
 		hooked(&unmarked, func(real guarded.Filter) guarded.Filter { return unmarkedFilter{real} })
 		if _, err := Open(f.store, &unmarked); !errors.Is(err, errStuck) {
-			t.Fatalf("the filter takes a token: %v", err)
+			t.Fatalf("the filter has taken a token: %v", err)
 		}
 		want := "serving"
 		if older {
@@ -41,7 +42,7 @@ func TestKilledInMark(t *testing.T) {
 	}
 }
 
-// A busyFilter has something happen as soon as it is durable.
+// A busyFilter calls synced as soon as it is durable.
 type busyFilter struct {
 	guarded.Filter
 	synced func()
@@ -56,8 +57,8 @@ func (f *busyFilter) Sync() error {
 	return err
 }
 
-// TestTrim covers G2: what the filter has durably leaves the outbox. What a transaction puts between the
-// sync of the filter and the trim of the outbox stays there.
+// TestTrim covers G2: what the filter has durably leaves the outbox. Keys that a transaction puts
+// between the sync of the filter and the trim of the outbox stay in the outbox.
 func TestTrim(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		filter := new(busyFilter)
@@ -79,13 +80,13 @@ func TestTrim(t *testing.T) {
 	})
 }
 
-// A brokenFilter takes nothing in.
+// A brokenFilter fails at every insert.
 type brokenFilter struct{ guarded.Filter }
 
 func (brokenFilter) InsertHashes([]uint64, bool) (n, added int, err error) { return 0, 0, errStuck }
 
-// TestDrainFails makes inserts of the outbox into the filter fail: Stats say so, whoever
-// notices first, and no key is hidden.
+// TestDrainFails makes inserts of incoming hashes into the filter fail. Whoever notices it first, Stats
+// say so, and no key is hidden.
 func TestDrainFails(t *testing.T) {
 	for name, notice := range map[string]func(g *Guard) error{
 		"the background": func(g *Guard) error { g.positions.many <- struct{}{}; return errStuck },
@@ -97,7 +98,7 @@ func TestDrainFails(t *testing.T) {
 		f := beginWith(t, r, ordered{rows: r}, hooked(quiet(t, Rebuild), func(real guarded.Filter) guarded.Filter { return brokenFilter{real} }))
 		f.put("a")
 		if err := notice(f.g); !errors.Is(err, errStuck) {
-			t.Errorf("%s: it has not failed: %v", name, err)
+			t.Errorf("%s has not failed: %v", name, err)
 		}
 		f.eventually("the error", func(st Stats) bool { return st.Err == errStuck.Error() })
 		f.mustBe("off")
@@ -105,8 +106,8 @@ func TestDrainFails(t *testing.T) {
 	}
 }
 
-// TestGone covers G2: the store cannot tell what came after the position of the filter, so that is
-// rebuilt.
+// TestGone covers G2: the store cannot tell which keys came after the position of the filter, so the
+// filter is rebuilt.
 func TestGone(t *testing.T) {
 	r := newRows()
 	f := beginWith(t, r, ordered{rows: r, gone: true}, still(t, Rebuild))
@@ -120,8 +121,8 @@ func TestGone(t *testing.T) {
 	f.close()
 }
 
-// TestOverflowIsNotDurable covers G5: keys that found no room in the filter wait, though the others are
-// durable, until a rebuild has made a larger one.
+// TestOverflowIsNotDurable covers G5: keys that found no room in the filter count as not durable,
+// unlike the keys in it, until a rebuild has built a larger filter.
 func TestOverflowIsNotDurable(t *testing.T) {
 	r, o := newRows(), still(t, Rebuild)
 	o.Capacity = 12
@@ -140,8 +141,8 @@ func TestOverflowIsNotDurable(t *testing.T) {
 	f.close()
 }
 
-// TestLargePositions covers G2: positions that a filter has no room for leave it to the outbox, and
-// those that outgrow it later stay what they were.
+// TestLargePositions covers G2: if a filter has no room for the positions of a store, the guard uses an
+// outbox. If positions become too large later, the filter keeps the last one that fits.
 func TestLargePositions(t *testing.T) {
 	for at, outbox := range map[uint64]bool{mostPosition: true, mostPosition - 4: false} {
 		r := newRows()
@@ -152,7 +153,7 @@ func TestLargePositions(t *testing.T) {
 			must(t, f.g.Sync())
 		}
 		if f.g.positions == nil != outbox {
-			t.Errorf("position %d: there is an outbox: %t", at, !outbox)
+			t.Errorf("position %d: an outbox is used: %t", at, !outbox)
 		}
 		if _, at := unpack(f.g.filter.DurableSeq()); !outbox && (at > mostPosition || at < mostPosition-1) {
 			t.Errorf("the filter is at %d", at)
@@ -164,7 +165,7 @@ func TestLargePositions(t *testing.T) {
 	}
 }
 
-// snapshot makes a snapshot of the filter while the guard uses it, and returns options for the copy.
+// snapshot takes a snapshot of the filter while the guard uses it, and returns options for the copy.
 func (f *fixture) snapshot() (copied *Options) {
 	f.t.Helper()
 	o := *f.o
@@ -179,9 +180,9 @@ func (f *fixture) snapshot() (copied *Options) {
 	return &o
 }
 
-// TestSnapshotRestored covers G2: a snapshot of the filter is what a crash might have left at that
-// instant. If the store knows all that came since, it serves with just that; but once another guard has
-// opened the store, the token of the snapshot is not that of the store any more.
+// TestSnapshotRestored covers G2: a snapshot of the filter is what a crash at that instant might have
+// left. If the store knows all keys that came since, the snapshot serves with them. But if the store
+// was opened again since, the snapshot and the store no longer have the same token.
 func TestSnapshotRestored(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		for name, again := range map[string]bool{"killed": false, "opened again": true} {
@@ -205,7 +206,7 @@ func TestSnapshotRestored(t *testing.T) {
 			f.open()
 			want := map[bool]string{false: "serving", true: "building"}[again]
 			if st := f.g.Stats(); st.State != want || !again && (st.Replayed != 2 || st.Keys != map[DeleteMode]uint64{Exact: 3, Rebuild: 4}[deletes]) {
-				t.Errorf("%s: it should be %s; %+v", name, want, st)
+				t.Errorf("%s: the guard should be %s; %+v", name, want, st)
 			}
 			f.mustShow()
 			f.close()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A place is a store in rows that several guards share. Each of them has its entries in a place of its
-// own; all have the owner in the same one.
+// A place is a store in rows that several guards share. Each guard keeps its entries in a place of its
+// own, but all keep the owner in the same place.
 type place struct {
 	*rows
 	name string
@@ -54,15 +54,16 @@ func (p place) put(g *Guard, key string) {
 	tx.Done(Committed)
 }
 
-// A turn is that of a guard which opens a store.
+// A turn is a guard's turn to open a store.
 type turn struct {
 	place, path string
 	covers      func([]byte) bool
 	version     string
 }
 
-// TestOwner covers G6: guards with other entries, other filters or for other keys open a store in turns,
-// and each is closed or killed. None hides a key of another one, and none is rebuilt without need.
+// TestOwner covers G6: guards with different entries, filters or keys open a store in turn, and each
+// guard is closed or killed. No guard hides a key that another guard has put, and no filter is rebuilt
+// without need.
 func TestOwner(t *testing.T) {
 	even := func(key []byte) bool { return key[len(key)-1]%2 == 0 }
 	odd := func(key []byte) bool { return !even(key) }
@@ -82,7 +83,7 @@ func TestOwner(t *testing.T) {
 					w := turns[i%len(turns)]
 					o := quiet(t, deletes)
 					o.Path, o.Covers, o.CoversVersion = filepath.Join(dir, w.path), w.covers, w.version
-					for _, again := range []bool{false, true} { // then it has its filter, if it can know
+					for _, again := range []bool{false, true} { // the second time, the guard has its filter, if it can know that
 						f := beginWith(t, s, place{s, w.place}, o)
 						f.mustShow()
 						if st := f.g.Stats(); again && (serving(st) && st.Rebuilds == 0) != (w.covers == nil || w.version != "") {
@@ -99,7 +100,7 @@ func TestOwner(t *testing.T) {
 					r, err := OpenReadOnly(place{s, "a"}, o)
 					must(t, err)
 					if keys := s.hidden(r); len(keys) > 0 {
-						t.Errorf("%s, killed %t: %q is hidden for reading", name, killed, keys)
+						t.Errorf("%s, killed %t: %q is hidden from a reader", name, killed, keys)
 					}
 					must(t, r.Close())
 				}
@@ -108,9 +109,9 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestOwnerRemoved covers G6: there is no owner in a store, since it is from before there was one, or an
-// engine has dropped all entries. The filter is rebuilt, unless its guard was closed since: that makes
-// it the owner.
+// TestOwnerRemoved covers G6: a store has no owner, since it is from before guards had an owner, or
+// because an engine has dropped all entries. The filter is rebuilt, unless its guard was closed after
+// that, which sets the owner.
 func TestOwnerRemoved(t *testing.T) {
 	for _, when := range []string{"closed", "open, closed", "open, killed"} {
 		f := begin(t, quiet(t, Exact))
@@ -137,8 +138,8 @@ func TestOwnerRemoved(t *testing.T) {
 	}
 }
 
-// TestOwnerOfProgram covers G6: the program has something where the owner would be. Open refuses that,
-// and leaves it as it is.
+// TestOwnerOfProgram covers G6: the program has something where the owner would be. Open refuses the
+// store, and leaves it as it is.
 func TestOwnerOfProgram(t *testing.T) {
 	for _, open := range []func(Store, *Options) (*Guard, error){Open, OpenReadOnly} {
 		s := newRows()
@@ -149,8 +150,8 @@ func TestOwnerOfProgram(t *testing.T) {
 	}
 }
 
-// TestOwnerAtOnce covers G6: a kill ends a guard while its first filter is being built. The keys that it
-// has put are known to the guard of before.
+// TestOwnerAtOnce covers G6: a kill ends a guard while its first filter is being built. The previous
+// guard does not hide the keys that this guard has put.
 func TestOwnerAtOnce(t *testing.T) {
 	s := newRows()
 	a := beginWith(t, s, place{s, "a"}, quiet(t, Exact))
@@ -164,8 +165,8 @@ func TestOwnerAtOnce(t *testing.T) {
 	a.close()
 }
 
-// TestEntriesOfLongerPrefix covers G6: the entries of a guard whose prefix goes on where this one's ends
-// are not taken for its own, whatever letters follow.
+// TestEntriesOfLongerPrefix covers G6: if the prefix of another guard begins with the prefix of this
+// guard, this guard does not take the other's entries for its own, whatever letters follow.
 func TestEntriesOfLongerPrefix(t *testing.T) {
 	s := stamp{id: newIdentity(func() uint64 { return 1 }), mode: Exact, token: 1}
 	own := []Entry{s.id.owner(), {entryKey(keyStamp), s.encode()}}
@@ -175,7 +176,7 @@ func TestEntriesOfLongerPrefix(t *testing.T) {
 	for _, kind := range []byte{keyStamp, keyOwner, keyFailed, keyTrimmed, keyInserts, keyLoose, keyDeletes} {
 		for _, key := range []string{string(kind) + "essionss", string(kind) + "essions", string(kind) + "i12345678"} {
 			if len(key) == 9 && (kind == keyInserts || kind == keyLoose || kind == keyDeletes) {
-				continue // one of its own looks so
+				continue // an entry of this guard may look like that
 			}
 			if _, err := readState(append(own[:2:2], Entry{[]byte(key), s.encode()})); err == nil || errors.Is(err, errFailed) {
 				t.Errorf("%q: %v", key, err)

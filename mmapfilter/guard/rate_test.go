@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestRateAtAnyTime asks for absent keys while a store is filled, keys of it are deleted, put once
-// more and put again, and transactions are aborted. Of keys that were never there, twice the share
-// that was asked for passes at most. If those that are in the filter still are asked for above all,
-// as many as a 16th of the filter's keys pass besides until a rebuild begins, and as many as are
-// needed to see it. Stats count what passes, and have the rate asked for (G5).
+// TestRateAtAnyTime looks up absent keys while a store is filled, keys are deleted, put once more and
+// put again, and transactions are aborted. Of keys that the store never had, at most twice the
+// requested share passes. Even if most lookups are of keys that are gone, only a few more lookups pass
+// before a rebuild begins: a 16th of the number of keys in the filter, and as many as tooManyPass needs
+// to notice it. Stats count the lookups that pass, and have the requested rate (G5).
 func TestRateAtAnyTime(t *testing.T) {
 	const keys, rate = 4000, 0.01
 	both(t, func(t *testing.T, deletes DeleteMode) {
@@ -44,7 +44,7 @@ func TestRateAtAnyTime(t *testing.T) {
 				gone[i] = true
 			}
 		}
-		rebuilds, begun := 0, g.Stats() // at the end of the last
+		rebuilds, begun := 0, g.Stats() // at the end of the last rebuild
 		look := func(key string) {
 			t.Helper()
 			before := g.Stats()
@@ -68,7 +68,7 @@ func TestRateAtAnyTime(t *testing.T) {
 			passed := float64(st.FalsePositives - begun.FalsePositives)
 			absent := passed + float64(st.Skipped-begun.Skipped)
 			if most := 2*rate*absent + someGone*float64(st.Keys) + 5*considerEvery; passed > most {
-				t.Fatalf("%v of %v absent keys have passed since a rebuild, and may not be more than %.0f; %+v", passed, absent, most, st)
+				t.Fatalf("%v of %v absent keys have passed since a rebuild, more than %.0f; %+v", passed, absent, most, st)
 			}
 			if g.wants() {
 				f.rebuild()
@@ -89,7 +89,7 @@ func TestRateAtAnyTime(t *testing.T) {
 				t.Errorf("%s: %+v", what, st)
 			}
 			if passed := g.Stats().FalsePositives - before.FalsePositives; float64(passed) > 2*rate*keys {
-				t.Errorf("%s: %d of %d keys pass that were never there", what, passed, keys)
+				t.Errorf("%s: %d of %d keys that were never there pass", what, passed, keys)
 			}
 			for range 40 {
 				for _, i := range slices.Sorted(maps.Keys(gone)) {
@@ -100,10 +100,10 @@ func TestRateAtAnyTime(t *testing.T) {
 			for _, i := range slices.Sorted(maps.Keys(gone)) {
 				look(name(i))
 			}
-			// After so many lookups it has been rebuilt if that helps.
+			// After so many lookups, the filter has been rebuilt if that helps.
 			passed := g.Stats().FalsePositives - before.FalsePositives
 			if most := 2*rate*float64(len(gone)) + 2; float64(passed) > most+keys*someGone/40 {
-				t.Errorf("%s: still %d of %d keys pass that are gone", what, passed, len(gone))
+				t.Errorf("%s: still %d of %d keys that are gone pass", what, passed, len(gone))
 			}
 			f.mustShow()
 		}
@@ -114,7 +114,7 @@ func TestRateAtAnyTime(t *testing.T) {
 		remove(0, keys/20)
 		step("some deleted")
 		remove(keys/20, keys/10)
-		put(keys/2, keys) // they are there
+		put(keys/2, keys) // the store has these keys
 		step("others put once more")
 		put(0, keys/20)
 		step("some put again")

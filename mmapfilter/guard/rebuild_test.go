@@ -11,12 +11,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// TestKeysComeDuringRebuild has more keys come during a rebuild than it has room for: it begins again at
-// once, with more room, also if they are gone by then.
+// TestKeysComeDuringRebuild puts more keys during a rebuild than the new filter has room for. The
+// rebuild begins again at once, with more room, even if the keys are gone by then.
 func TestKeysComeDuringRebuild(t *testing.T) {
 	for _, c := range []struct {
 		deletes  DeleteMode
-		come     []int // keys, by the snapshots
+		come     []int // keys that come during each try
 		gone     bool
 		capacity uint64
 	}{
@@ -29,7 +29,7 @@ func TestKeysComeDuringRebuild(t *testing.T) {
 		f := begin(t, o)
 		f.put("first")
 		f.close()
-		o.Capacity = 1000 // so it is rebuilt, smaller
+		o.Capacity = 1000 // so that a rebuild makes the filter smaller
 		f.open()
 		if !f.g.wants() {
 			t.Error("no rebuild is due")
@@ -54,7 +54,8 @@ func TestKeysComeDuringRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildIfDue has the background ask for a rebuild while another one mends the filter.
+// TestRebuildIfDue makes the background ask for a rebuild during another rebuild, after which none is
+// due.
 func TestRebuildIfDue(t *testing.T) {
 	f := begin(t, still(t, Rebuild))
 	fill := func() {
@@ -75,7 +76,7 @@ func TestRebuildIfDue(t *testing.T) {
 	fill()
 	must(t, f.g.rebuild(t.Context(), true))
 	if n := f.g.Stats().Rebuilds; n != 3 {
-		t.Errorf("%d rebuilds, the last of which was due", n)
+		t.Errorf("%d rebuilds, though the last one was due", n)
 	}
 	f.close()
 }
@@ -97,8 +98,8 @@ func (f *fullFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error
 	return fmt.Errorf("no room: %w", mmapfilter.ErrFull)
 }
 
-// TestTriesEnd has no rebuild succeed: there is an end to it, soon if it has had room, and the last
-// file is not much larger than what there is.
+// TestTriesEnd makes every try of a rebuild fail. The number of tries is bounded, and small if the
+// filter had room, and the last file is not much larger than the keys need.
 func TestTriesEnd(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -106,8 +107,8 @@ func TestTriesEnd(t *testing.T) {
 		come       uint64 // keys during the first try, twice as many during the second, and so on
 		capacities []uint64
 	}{
-		{"it had room", 1, 0, []uint64{1000}},
-		{"it has room then", 300, 0, []uint64{1000, 2000}},
+		{"the filter had room", 1, 0, []uint64{1000}},
+		{"the second filter had room", 300, 0, []uint64{1000, 2000}},
 		{"few come", 300, 10, []uint64{1000, 2000}},
 		{"too many come", 300, 300, []uint64{1000, 2000, 4000, 8000, 16_000, 32_000}},
 		{"too many come at once", 300, 4000, []uint64{1000, 8600, 17_200, 34_400, 68_800, 137_600}},
@@ -126,20 +127,20 @@ func TestTriesEnd(t *testing.T) {
 	}
 }
 
-// TestReserve covers G3: a filter keeps its reserve for keys that come and go as long as none of many
-// intervals that follow one another has a put, and no longer.
+// TestReserve covers G3: a filter keeps its reserve for keys that come and go until more than idle
+// intervals in a row have had no put.
 func TestReserve(t *testing.T) {
 	c := churning{reserve: 100}
 	for range 3 {
 		c.puts++
 		for range idle {
 			if c.tick(); c.reserve == 0 {
-				t.Fatalf("it is gone %d intervals after a put", c.idle)
+				t.Fatalf("the reserve is gone %d intervals after a put", c.idle)
 			}
 		}
 	}
 	if c.tick(); c.reserve != 0 {
-		t.Error("it is there still")
+		t.Error("the reserve is still there")
 	}
 }
 
@@ -162,8 +163,8 @@ func (f failingFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) err
 }
 
 // TestDueStays covers G3: most keys are deleted, and the rebuild fails, or a kill interrupts it. It is
-// due still, also after another kill. With deletes: Exact the old filter keeps the keys for good whose
-// deletes a rebuild that failed has dropped.
+// still due, even after another kill. With Exact, keys whose deletes a failed rebuild has dropped never
+// leave the old filter.
 func TestDueStays(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		o := quiet(t, deletes)
@@ -215,8 +216,9 @@ func TestDueStays(t *testing.T) {
 	})
 }
 
-// TestPutAgainDuringRebuild covers G1: a rebuild has its instant while a transaction has deleted a key
-// that it is about to put again. The filter had the key before, so the transaction did not put it there.
+// TestPutAgainDuringRebuild covers G1: the instant of a rebuild comes after a transaction has deleted a
+// key, and before it puts the key again. The filter had the key before, so the transaction did not
+// insert it.
 func TestPutAgainDuringRebuild(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		f := begin(t, quiet(t, deletes))
@@ -233,14 +235,15 @@ func TestPutAgainDuringRebuild(t *testing.T) {
 		f.rebuild()
 		f.mustBe("serving")
 		if !f.g.mu.unknown {
-			t.Error("it is forgotten that keys may have been deleted")
+			t.Error("the guard has forgotten that keys may have been deleted")
 		}
 		f.close()
 	})
 }
 
-// TestDeleteDuringRebuild covers C9: a delete is visible and not done when a rebuild takes its snapshot.
-// The new filter never had the key, so it does not delete it: that would hide a later put.
+// TestDeleteDuringRebuild covers C9: a delete is visible, but its transaction has not ended, when a
+// rebuild takes its snapshot. The new filter never had the key, so the delete must not be done there,
+// which would hide a later put.
 func TestDeleteDuringRebuild(t *testing.T) {
 	f := begin(t, quiet(t, Exact))
 	f.put("a")
@@ -258,8 +261,8 @@ func TestDeleteDuringRebuild(t *testing.T) {
 	f.close()
 }
 
-// TestUnknownStays covers G3 with deletes: Rebuild, where keys are deleted that nobody knows: that
-// too many absent keys pass is found out also after the store was closed, or its process killed.
+// TestUnknownStays covers G3 with Rebuild and deletes of unknown keys: even after the store was closed,
+// or its process killed, the guard notices that too many absent keys pass.
 func TestUnknownStays(t *testing.T) {
 	const keys = 2000
 	for _, when := range []string{"closed", "killed", "killed before"} {
@@ -292,7 +295,7 @@ func TestUnknownStays(t *testing.T) {
 	if f.put("a"); f.g.mu.unknown {
 		t.Error("a guard that was closed does not know what was deleted")
 	}
-	// What was put once more may be what was deleted.
+	// The key that is put once more may be the key that was deleted.
 	f.put("b")
 	f.remove("a")
 	f.put("b")
@@ -318,8 +321,9 @@ func (f *fullCounter) InsertHashes(hashes []uint64, unique bool) (n, added int, 
 	return n, added, err
 }
 
-// TestManyOverflow has the keys overflow that come during a rebuild, many more than the new filter
-// has room for: of these not each is tried, since to find no room takes long.
+// TestManyOverflow puts many more keys during a rebuild than the new filter has room for, and they
+// overflow. The rebuild does not try to insert all of them, since a search that finds no room takes
+// long.
 func TestManyOverflow(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		o, filter := quiet(t, deletes), new(fullCounter)
@@ -334,14 +338,14 @@ func TestManyOverflow(t *testing.T) {
 				n++
 			}
 		}
-		for !f.g.overflow.any.Load() { // so the new filter learns of nothing that comes
+		for !f.g.overflow.any.Load() { // then all later keys overflow, too
 			put(1)
 		}
 		before := 0
 		f.read = func() { put(5000); before = filter.full }
 		f.rebuild()
 		if st := f.g.Stats(); filter.full != before+1 || st.Overflow < 1000 || st.Capacity > 1000 || !f.g.wants() {
-			t.Errorf("%d times no room; %+v", filter.full-before, st)
+			t.Errorf("%d inserts found no room; %+v", filter.full-before, st)
 		}
 		f.mustShow()
 		f.read = nil
@@ -387,9 +391,9 @@ func TestClosedWhenFull(t *testing.T) {
 	})
 }
 
-// TestRebuildsOfAQueue has keys put and soon deleted, many of them during each rebuild. That has
-// room for what comes meanwhile, and until the next one, which comes after many times as much: the
-// store at its instant has next to nothing.
+// TestRebuildsOfAQueue puts keys and soon deletes them, many during each rebuild. At the instant of a
+// rebuild, the store has very few keys. But the new filter has room for the keys that come during the
+// rebuild, and for many times as many until the next rebuild.
 func TestRebuildsOfAQueue(t *testing.T) {
 	const during, all, there = 1000, 60_000, 100
 	both(t, func(t *testing.T, deletes DeleteMode) {
@@ -415,18 +419,18 @@ func TestRebuildsOfAQueue(t *testing.T) {
 				}
 			}
 			put(50)
-			if puts/50%50 == 0 { // what is deleted leaves the filter, and the outbox is trimmed
+			if puts/50%50 == 0 { // deleted keys leave the filter, and the outbox is trimmed
 				f.work()
 			}
 			most = max(most, int(g.Stats().Capacity))
 		}
-		// The first fails. From then on there is one for each churn/2-1 times what comes during
-		// one.
+		// The first rebuild fails. After that, a rebuild comes once churn/2-1 times as many keys have
+		// been put as come during a rebuild.
 		if st := g.Stats(); snapshots > 3+all/during/(churn/2-1) || most > 2*churn*during {
 			t.Errorf("%d snapshots for %d puts, capacity up to %d; %+v", snapshots, puts, most, st)
 		}
 		f.mustShow()
-		// When it is idle, the room is given back.
+		// When the store is idle, the guard gives the room back.
 		f.work()
 		for range idle + 1 {
 			f.o.Hooks.Tick()

@@ -22,7 +22,7 @@ type rows struct {
 	rows    map[string]row
 	durable map[string]row // as rows were at the last Write
 	last    uint64         // version
-	closed  bool           // then no method may be called
+	closed  bool           // no method may be called any more
 	read    func()         // if not nil, is called when a snapshot is read
 	write   func(Changes)  // if not nil, is called before Write
 }
@@ -62,7 +62,8 @@ func (r *rows) Write(c Changes) error {
 	return nil
 }
 
-// commit does a transaction, of a key if that is not empty.
+// commit does a transaction with changes to entries, and with a put or delete of a key unless it is
+// empty.
 func (r *rows) commit(c Changes, key string, put bool) {
 	defer r.use()()
 	r.last++
@@ -88,7 +89,7 @@ func (r *rows) Snapshot() (Snapshot, error) {
 	return Snapshot{Keys: r.keysOf(maps.Clone(r.rows), 0), Close: func() error { defer r.use()(); return nil }}, nil
 }
 
-// keysOf yields the keys with later versions.
+// keysOf yields the keys with versions later than at.
 func (r *rows) keysOf(rows map[string]row, at uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if r.read != nil {
@@ -112,7 +113,7 @@ func (r *rows) Has(key []byte) (bool, error) {
 type ordered struct {
 	*rows
 	position func() // if not nil, is called before Position
-	gone     bool   // they have forgotten them
+	gone     bool   // Since yields ErrGone
 }
 
 func (r ordered) Position() (uint64, error) {
@@ -130,7 +131,7 @@ func (r ordered) Since(at uint64) iter.Seq2[[]byte, error] {
 	return r.keysOf(maps.Clone(r.rows.rows), at)
 }
 
-// hidden returns the keys that the guard hides, if it is asked for each or for all.
+// hidden returns the keys that the guard hides, from single lookups or from a lookup of all keys.
 func (r *rows) hidden(g *Guard) (hidden []string) {
 	defer r.use()()
 	var keys [][]byte
@@ -163,13 +164,13 @@ func both(t *testing.T, test func(t *testing.T, deletes DeleteMode)) {
 	}
 }
 
-// quiet are the options of a guard that does nothing by itself, but a rebuild that is due.
+// quiet returns the options of a guard that does nothing by itself except a rebuild that is due.
 func quiet(t *testing.T, deletes DeleteMode) *Options {
 	o := &Options{Capacity: 1000, Deletes: deletes, CommitInterval: time.Hour}
 	return o.WithDefaults(filepath.Join(t.TempDir(), "f"), deletes)
 }
 
-// still are the options of a guard that has no background.
+// still returns the options of a guard that does nothing in the background.
 func still(t *testing.T, deletes DeleteMode) *Options {
 	o := quiet(t, deletes)
 	o.Hooks = newGuard(nil, o).hooks()
@@ -177,7 +178,7 @@ func still(t *testing.T, deletes DeleteMode) *Options {
 	return o
 }
 
-// hooked passes each filter that a guard opens or makes through wrap.
+// hooked makes a guard pass each filter that it opens or creates through wrap.
 func hooked(o *Options, wrap func(f guarded.Filter) guarded.Filter) *Options {
 	o.Hooks = &guarded.Hooks{Random: newGuard(nil, o).hooks().Random}
 	o.Hooks.Open = func(path string) (guarded.Filter, error) {
@@ -201,7 +202,7 @@ func hooked(o *Options, wrap func(f guarded.Filter) guarded.Filter) *Options {
 type fixture struct {
 	*rows
 	t     *testing.T
-	store Store // rows, or around them
+	store Store // rows, or a store that wraps them
 	o     *Options
 	g     *Guard
 }
@@ -232,15 +233,15 @@ func (f *fixture) close() {
 	must(f.t, f.g.Close())
 }
 
-// kill ends a guard as if its process did: what it has not made durable yet, it does not.
+// kill ends a guard as a kill of its process does: the guard makes nothing durable any more.
 func (f *fixture) kill() {
 	f.t.Helper()
 	f.g.end()
 	f.g.background.Wait()
-	must(f.t, f.g.filter.Close()) // no more than that
+	must(f.t, f.g.filter.Close()) // nothing else
 }
 
-// end closes or kills.
+// end closes or kills the guard.
 func (f *fixture) end(killed bool) {
 	f.t.Helper()
 	if killed {
@@ -291,12 +292,12 @@ func (f *fixture) mustShow() {
 func (f *fixture) mustBe(state string) {
 	f.t.Helper()
 	if st := f.g.Stats(); st.State != state {
-		f.t.Errorf("it should be %s; %+v", state, st)
+		f.t.Errorf("the guard should be %s; %+v", state, st)
 	}
 	f.mustShow()
 }
 
-// eventually waits until the statistics are as they should be.
+// eventually waits until ok returns true for the statistics.
 func (f *fixture) eventually(what string, ok func(s Stats) bool) {
 	f.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !ok(f.g.Stats()); time.Sleep(time.Millisecond) {
@@ -309,7 +310,7 @@ func (f *fixture) eventually(what string, ok func(s Stats) bool) {
 func serving(s Stats) bool { return s.State == "serving" }
 func rebuilt(s Stats) bool { return s.Rebuilds > 0 }
 
-// backup copies the filter, as it is now. It returns options for the copy.
+// backup copies the filter as it is now, and returns options for the copy.
 func (f *fixture) backup() (copied *Options) {
 	f.t.Helper()
 	dir, o := f.t.TempDir(), *f.o

@@ -5,7 +5,7 @@ import "testing"
 // Watched are rows that know which transactions were made with a guard.
 type watched struct {
 	*rows
-	noted uint64 // the version of the last one
+	noted uint64 // the version of the last such transaction
 }
 
 func (w *watched) Write(c Changes) error {
@@ -21,8 +21,8 @@ func (w *watched) Untouched() error {
 	return nil
 }
 
-// TestTouched covers G7: something has written to a store past the guard. So its filter is not used, not
-// even if the guard that found this out is killed before there is another filter.
+// TestTouched covers G7: a write to a store has bypassed the guard. So its filter is not used, even if
+// the guard that noticed this is killed before there is another filter.
 func TestTouched(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		for _, killed := range []bool{false, true} {

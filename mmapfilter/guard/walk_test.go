@@ -13,12 +13,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// A disk has a store with versions, as Badger is one, and the filter beside it. Each step that a guard
-// does on them may be the last one before a crash.
+// A disk has a store with versions, such as Badger, and the filter beside it. Each step that a guard
+// does on them may be the last before a crash.
 type disk struct {
 	steps     int
 	crash     int // the number of the step that does not happen
-	soon      int // steps from meanwhile to the crash
+	soon      int // the number of steps from meanwhile to the crash
 	meanwhile func()
 	store     ordered
 	filter    *diskFilter
@@ -27,7 +27,7 @@ type disk struct {
 
 var errCrash = errors.New("crash")
 
-// newDisk returns a disk with a store, and a filter, or nil.
+// newDisk returns a disk with a store and a filter. The filter may be nil.
 func newDisk(r *rows, filter *diskFilter) *disk {
 	d := &disk{filter: filter}
 	r.write = func(Changes) { d.step() }
@@ -50,8 +50,8 @@ func (d *disk) step() {
 }
 
 // reopen returns the store after a crash, which loses the transactions that are not durable, unless
-// keep. The next version is one more than the greatest of what there is, so versions of lost
-// transactions, and of deletes that are purged, come again.
+// keep is set. The next version is one more than the greatest version in the store, so versions of lost
+// transactions, and of deletes that were purged, are reused.
 func (r *rows) reopen(keep bool) *rows {
 	c := &rows{rows: maps.Clone(r.durable)}
 	if keep || c.rows == nil {
@@ -67,7 +67,7 @@ func (r *rows) reopen(keep bool) *rows {
 	return c
 }
 
-// A diskFilter is a filter that is exact, until a crash: then it is as it was at the last sync.
+// A diskFilter is an exact filter. A crash sets it back to what it was at the last sync.
 type diskFilter struct {
 	disk      *disk
 	name      string
@@ -75,7 +75,7 @@ type diskFilter struct {
 	durable   map[uint64]bool
 	seq       uint64
 	room      int
-	instant   bool // a rebuild has had its instant
+	instant   bool // a rebuild is under way and its instant has passed
 	sinceThen []uint64
 }
 
@@ -171,8 +171,8 @@ func (d *disk) options() *Options {
 	return o
 }
 
-// live makes a guard do what a program asks of it, up to the crash at step number crash. If
-// soon is not 0, a transaction of another goroutine comes soon steps before that.
+// live uses a guard as a program does, up to the crash at step number crash. If soon is not 0, a
+// transaction of another goroutine comes soon steps before the crash.
 func (d *disk) live(t *testing.T, life, crash, soon int) (crashed bool) {
 	defer func() {
 		if r := recover(); r != nil && r != errCrash {
@@ -245,8 +245,8 @@ func (d *disk) mustOpen(t *testing.T) {
 }
 
 // TestEveryCrash covers C9 and G2 with positions: it crashes in every step of a guard's life, and again
-// in every step of the next one, with and without the transactions that were not durable. Then the
-// filter is there, or the one of the first crash is put back.
+// in every step of the next guard's life, with and without the transactions that were not durable. Then
+// it opens the store with its filter, or with the filter of the first crash.
 func TestEveryCrash(t *testing.T) {
 	lives := 0
 	for first, crashed := 1, true; crashed; first++ {
