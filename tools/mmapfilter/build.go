@@ -103,7 +103,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("shards") {
 		if b.opts.Overwrite {
-			return errors.New("--force is not possible with --shards; remove the file that is in the way")
+			return errors.New("--force cannot be used with --shards; remove the file that is in the way")
 		}
 		if b.opts.KeepHashes {
 			return errors.New("--shards and --keep-hashes cannot be used together, since a set keeps no hashes")

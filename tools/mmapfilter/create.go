@@ -51,7 +51,7 @@ func (c *createFlags) options(keys *formatFlags) error {
 	}
 	for flag, needs := range map[string]bool{"auto-grow": c.opts.AutoGrow, "expire-after": c.opts.ExpireAfter > 0} {
 		if needs && c.flags.Changed("keep-hashes") && !c.opts.KeepHashes {
-			return fmt.Errorf("--%s needs the hashes, which --keep-hashes=false leaves out", flag)
+			return fmt.Errorf("--%s needs hashes, but --keep-hashes=false was given", flag)
 		}
 	}
 	seed, seeded, err := c.seed.seed()
@@ -62,7 +62,7 @@ func (c *createFlags) options(keys *formatFlags) error {
 	recorded := format{}
 	if c.like != "" {
 		if seeded {
-			return errors.New("--like and a seed cannot be used together: --like takes the seed of the other filter")
+			return errors.New("--like and a seed cannot be used together, since --like takes the seed of the other filter")
 		}
 		if recorded, err = c.takeFrom(c.like); err != nil {
 			return err

@@ -172,7 +172,7 @@ func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
 		return io.NopCloser(head), nil
 	}
 	if _, err := head.Peek(1); named && err == io.EOF {
-		return nil, errors.New("it has no bytes, so it is not a packed file: it may have been cut short")
+		return nil, errors.New("it is empty, so it is not a packed file; it may have been cut short")
 	}
 	return decompress(head)
 }
@@ -304,7 +304,7 @@ func cutField(record []byte, delim string, n int) ([]byte, error) {
 		case i == n || !found && i == 1:
 			return field, nil
 		case !found:
-			return nil, fmt.Errorf("no field %d, there are %d", n, i)
+			return nil, fmt.Errorf("no field %d; there are %d", n, i)
 		}
 		rest = after
 	}

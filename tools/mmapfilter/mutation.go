@@ -100,7 +100,7 @@ type resumption struct {
 // newMutation opens a filter or a set for writing. The caller must call run.
 func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []string) (*mutation, error) {
 	if flags.resume && isSet(args[0]) {
-		return nil, &fileError{args[0], errors.New("--resume is not possible with a set, whose shards each have a log; to go on with an add, use --unique")}
+		return nil, &fileError{args[0], errors.New("--resume cannot be used with a set, since each shard has its own log; to go on with an add, use --unique")}
 	}
 	m := &mutation{mutationFlags: flags, kind: kind, path: args[0], stderr: cmd.ErrOrStderr(), start: time.Now()}
 	var err error
@@ -121,7 +121,7 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 	}
 	why := new(recovery.HashesError)
 	if lost := lostHashes(m.path); lost != nil && !(errors.As(lost, &why) && why.Lacking) {
-		fmt.Fprintf(m.stderr, "mmapfilter: %s: cannot keep the hashes of its keys: %s; from now on it lacks some, also under other names of the file\n",
+		fmt.Fprintf(m.stderr, "mmapfilter: %s: cannot keep the hashes of its keys: %s; from now on some are missing, also if the file is opened under another name\n",
 			m.path, whatOfHashes(m.path, lost))
 	}
 	return m, nil
@@ -230,7 +230,7 @@ func (m *mutation) explainAt(err error, number int) error {
 	case m.err != nil: // an error of a marker is complete
 		return m.err
 	case errors.As(err, &copies):
-		return fmt.Errorf("%s: record %d of %s does not fit: the filter has %s of its key, and a larger one would have no room for more",
+		return fmt.Errorf("%s: record %d of %s does not fit: the filter has %s of its key, and even a larger filter would have no room for more",
 			m.path, number, m.in.file, formatNumber(copies.Copies, "copy", "copies"))
 	case errors.Is(err, mmapfilter.ErrFull) && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)):
 		return fmt.Errorf("%s: %w: record %d of %s does not fit; make room, and --resume continues", m.path, err, number, m.in.file)

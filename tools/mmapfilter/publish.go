@@ -42,7 +42,7 @@ func newPublishCommand() *cobra.Command {
 			return err
 		}
 		if !server.Loopback(listen) && token == "" && !open {
-			return fmt.Errorf("other machines reach %s, but there is no token; give --token-file, or --no-token if that is meant", listen)
+			return fmt.Errorf("other machines reach %s, but there is no token; give --token-file, or --no-token if that is intended", listen)
 		}
 		f, err := mmapfilter.Follow(args[0], nil)
 		if err != nil {

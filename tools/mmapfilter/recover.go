@@ -92,7 +92,7 @@ const cost = `may lose keys: any key inserted or moved since the last checkpoint
 // agreed asks whether to discard a log.
 func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfilter.CorruptError) bool {
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", path, whatOfLog(path, damage))
-	fmt.Fprintf(cmd.ErrOrStderr(), "To go on without it %s.\n", cost)
+	fmt.Fprintf(cmd.ErrOrStderr(), "Going on without it %s.\n", cost)
 	fmt.Fprint(cmd.ErrOrStderr(), "Discard it? [y/N] ")
 	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {

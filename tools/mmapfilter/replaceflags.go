@@ -66,12 +66,12 @@ func (r *replaceFlags) explain(path string, err error) error {
 
 // errStandard is returned for a filter with the name -, which elsewhere means standard input or
 // output.
-var errStandard = errors.New("a filter cannot be standard input or output; ./- is a file of that name")
+var errStandard = errors.New("a filter cannot be standard input or output; give ./- for a file of that name")
 
 // warnOfMany warns if a new filter or set holds more keys than it was sized for.
 func warnOfMany(stderr io.Writer, path string, keys, capacity uint64) {
 	if keys > capacity {
-		fmt.Fprintf(stderr, "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
+		fmt.Fprintf(stderr, "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the rate asked for\n",
 			path, formatNumber(keys, "key", "keys"), formatCount(capacity))
 	}
 }

@@ -196,7 +196,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	exit, stdout, stderr := runHere(nil, "recover", "f.mmf")
-	if exit != exitYes || !strings.Contains(stdout, "its writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\ninput      add, 3 records and 2 after it, not ended\n") {
+	if exit != exitYes || !strings.Contains(stdout, "its writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\ninput      add, 3 records and 2 more, not ended\n") {
 		t.Errorf("exit %d, %s%s", exit, stdout, stderr)
 	}
 	if exit, stdout, stderr = runHere(nil, "recover", "f.mmf"); exit != exitYes {

@@ -114,7 +114,7 @@ func (c *serveCommand) check() error {
 func (c *serveCommand) listeners() (all []net.Listener, err error) {
 	if c.listen != "none" {
 		if !server.Loopback(c.listen) && c.Password == "" && !c.open {
-			return nil, fmt.Errorf("other machines reach %s, but there is no password; give --requirepass-file, or --no-password if that is meant", c.listen)
+			return nil, fmt.Errorf("other machines reach %s, but there is no password; give --requirepass-file, or --no-password if that is intended", c.listen)
 		}
 		l, err := net.Listen("tcp", c.listen)
 		if err != nil {

@@ -47,7 +47,7 @@ func newSetPartitionCommand() *cobra.Command {
 		}
 		in.format, in.mark = planned, mark
 		if mark != "" && (len(names) > 0 || cmd.Flags().Changed("key")) {
-			return errors.New("--end-mark is for standard input: name no file, and give no -e")
+			return errors.New("--end-mark is for standard input, and cannot be used with files or -e")
 		}
 		if err := os.MkdirAll(f.spool, 0o777); err != nil {
 			return ofTask(err)

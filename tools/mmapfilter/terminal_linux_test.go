@@ -39,7 +39,7 @@ func openTerminal(t *testing.T) (typed, terminal *os.File) {
 // to discard.
 func TestDiscardLogAsks(t *testing.T) {
 	t.Chdir(t.TempDir())
-	const question = "d.mmf: d.mmf.stash is missing (if the filter was renamed, its log has the old name)\nTo go on without it may lose keys: " +
+	const question = "d.mmf: d.mmf.stash is missing (if the filter was renamed, its log has the old name)\nGoing on without it may lose keys: " +
 		"any key inserted or moved since the last checkpoint, even if synced, may then be answered \"certainly not\".\nDiscard it? [y/N] "
 	must(t, "", "create", "-n", "1k", "f.mmf")
 	for _, c := range []struct {

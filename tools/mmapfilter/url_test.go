@@ -61,7 +61,7 @@ func TestURL(t *testing.T) {
 		{"verify URL/text.mmf", "mmapfilter: URL/text.mmf: not an mmapfilter file\n[exit 2]\n"},
 		{"verify --recover URL/good.mmf", "mmapfilter: URL/good.mmf: --recover cannot be used with a URL\n[exit 2]\n"},
 		{"verify SECRET/none.mmf?signature=secret", "mmapfilter: http://me:xxxxx@HOST/none.mmf: no such file\n[exit 2]\n"},
-		{"verify URL/good.set", "mmapfilter: URL/good.set: verify reads no set from a URL; verify its shards\n[exit 2]\n"},
+		{"verify URL/good.set", "mmapfilter: URL/good.set: verify cannot read a set from a URL; verify its shards\n[exit 2]\n"},
 		{"check --follow -e a URL/good.set", "mmapfilter: URL/good.set: --follow cannot be used with a URL\n[exit 2]\n"},
 		{"check -e a SECRET/none.set?signature=secret", "mmapfilter: http://me:xxxxx@HOST/none.set: no such file\n[exit 2]\n"},
 		{"check -e a SECRET/lost/lost.set?signature=secret", "a\nmmapfilter: http://me:xxxxx@HOST/lost/lost.set: shard 0: open http://me:xxxxx@HOST/lost/" + shard + ": the server says 404 Not Found\n[exit 2]\n"},

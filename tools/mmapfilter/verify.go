@@ -163,7 +163,7 @@ func verifyAt(cmd *cobra.Command, path string, bar *progress) (r mmapfilter.Repo
 		return r, err
 	}
 	if isSetURL(path) {
-		return r, errors.New("verify reads no set from a URL; verify its shards")
+		return r, errors.New("verify cannot read a set from a URL; verify its shards")
 	}
 	file, err := httpfile.Open(cmd.Context(), path, nil)
 	if err != nil {
