@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The scripts that the command completion prints complete arguments and the values of flags as this
-// file says. By default, they complete file names.
+// Completion of arguments and flag values, in the scripts of the command completion. By default
+// they complete file names.
 
 // completeDirs completes the name of a directory.
 var completeDirs = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
@@ -39,8 +39,7 @@ func noShell(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("completion does not know the shell %q; it knows %s", args[0], known)
 }
 
-// addCompletion sets how the values of a command's flags are completed. It goes by the names of the
-// values, such as DIR, in the usages of the flags.
+// addCompletion sets how flag values are completed, by their names in the usages, such as DIR.
 func addCompletion(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		complete := cobra.NoFileCompletions
