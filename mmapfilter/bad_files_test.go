@@ -17,14 +17,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A badFile is a damaged file, or one that is no filter.
+// A badFile is a damaged file, or a file that is not a filter.
 type badFile struct {
 	data         []byte
 	open, verify error  // what OpenReadOnly and Verify return; nil if they find nothing
 	says         string // the error of Verify
 }
 
-// badFiles makes bad files of a good one, which is sealed.
+// badFiles makes bad files from good, which is sealed.
 func badFiles(tb testing.TB, good []byte) map[string]badFile {
 	tb.Helper()
 	_, sb, g, err := layout.Newest(good)
@@ -82,14 +82,14 @@ func badFiles(tb testing.TB, good []byte) map[string]badFile {
 	}
 }
 
-// TestBadFiles covers C5: what opens and verifies a file, or the bytes or a reader of one, returns typed
-// errors that name the rule.
+// TestBadFiles covers C5: opening or verifying a bad file, its bytes or a reader of it returns a typed
+// error that names the rule.
 func TestBadFiles(t *testing.T) {
 	good := image(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 500))
 	dir := t.TempDir()
 	path := filepath.Join(dir, "good")
 	for name, bad := range badFiles(t, good) {
-		path := filepath.Join(dir, fmt.Sprintf("%x", name)) // one each, since a mapped file cannot be written over everywhere
+		path := filepath.Join(dir, fmt.Sprintf("%x", name)) // some systems cannot overwrite a mapped file
 		must(t, os.WriteFile(path, bad.data, 0o600))
 		f, err := OpenReadOnly(path, nil)
 		if !errors.Is(err, bad.open) {
@@ -115,7 +115,7 @@ func TestBadFiles(t *testing.T) {
 	must(t, os.WriteFile(path, good, 0o600))
 	step := 1
 	if runtime.GOOS == "windows" {
-		step = 499 // a call takes long in Wine
+		step = 499 // calls are slow in Wine
 	}
 	for n := len(good) - 1; n >= 0; n -= step {
 		must(t, os.Truncate(path, int64(n)))
@@ -136,9 +136,9 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestVerifyFindsBytes covers F1, F8 and F9: it changes one byte in seven of a small sealed file, others
-// in each run. Verify finds it at its offset, in its region, once, and two bytes in the order of the
-// file.
+// TestVerifyFindsBytes covers F1, F8 and F9: it changes every seventh byte of a small sealed file, one
+// at a time, and different bytes in each run. Verify must report each changed byte once, with its offset
+// and region. It must report two changed bytes in the order of the file.
 func TestVerifyFindsBytes(t *testing.T) {
 	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 3000))
@@ -157,7 +157,7 @@ func TestVerifyFindsBytes(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for off := seeded(t, rand.Uint64()).Int64N(step); off < clean.FileBytes; off += step {
-		if off < g.OffTable && off+step > g.OffTable { // the table of checksums is short
+		if off < g.OffTable && off+step > g.OffTable { // do not skip the short table of checksums
 			off = g.OffTable
 		}
 		mask := byte(1) << (off % 8)

@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// emptyFile makes a sealed filter of about the given size, without keys: the contents do not
-// affect the time to open it.
+// emptyFile makes a sealed filter of about the given size without keys, because the keys do not affect
+// the time to open or verify it.
 func emptyFile(tb testing.TB, bytes uint64) string {
 	path := filepath.Join(tb.TempDir(), "f")
 	opts := &Options{Capacity: bytes / 64 * 52}
@@ -23,8 +23,8 @@ func emptyFile(tb testing.TB, bytes uint64) string {
 	return path
 }
 
-// BenchmarkOpen opens a filter, looks up one key and closes it. It alternates between the two
-// sizes, so that noise affects both alike:
+// BenchmarkOpen opens a filter, looks up one key and closes it. It alternates between two sizes, so that
+// noise affects both:
 //
 //	go test ./mmapfilter -run '^$' -bench Open -count 10
 func BenchmarkOpen(b *testing.B) {
@@ -45,8 +45,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkContains looks up absent keys in a filter of 64 MiB, larger than most caches; the
-// figures are per key.
+// BenchmarkContains looks up absent keys in a filter of 64 MiB, which is larger than most caches. It
+// reports the time for one key.
 func BenchmarkContains(b *testing.B) {
 	n := small(uint64(40_000_000), 40_000)
 	f, path := mustBuild(b, &Options{Capacity: n}, numbers(0, n))

@@ -28,7 +28,7 @@ func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// copies yields some keys, each of them some times.
+// copies yields a number of keys, and each of them of times.
 func copies(keys, of int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for i := range keys * of {
@@ -39,7 +39,7 @@ func copies(keys, of int) iter.Seq2[[]byte, error] {
 	}
 }
 
-// mustHaveAll checks that a filter has all of some keys, that many, and no damage.
+// mustHaveAll checks that a filter has all keys, the given number of items, and no damage.
 func mustHaveAll(t *testing.T, f *Filter, path string, keys iter.Seq2[[]byte, error], items uint64) {
 	t.Helper()
 	if found, asked := countFound(f, keys); found != asked || f.Len() != items {
@@ -50,7 +50,7 @@ func mustHaveAll(t *testing.T, f *Filter, path string, keys iter.Seq2[[]byte, er
 	}
 }
 
-// TestBuildOfEverySize builds filters of few keys, which have few lines and depend most on chance.
+// TestBuildOfEverySize builds small filters: with few lines, success depends most on chance.
 func TestBuildOfEverySize(t *testing.T) {
 	path := filepath.Join(memoryDir(t), "f")
 	for _, p := range shapes() {
@@ -66,10 +66,10 @@ func TestBuildOfEverySize(t *testing.T) {
 	}
 }
 
-// TestBuildIsReproducible: the file depends on the keys and the options that say so, not on the
-// order of the keys, the workers, the memory or the time.
+// TestBuildIsReproducible: the file depends only on the keys and on options that say so. It does not
+// depend on the order of the keys, the number of workers, the memory budget or the time.
 func TestBuildIsReproducible(t *testing.T) {
-	// One whose lines have their own words, and two whose lines share words.
+	// In the first shape, each line has its own words. In the other two, lines share words.
 	for _, s := range []shape{compact7, newShape(layout.Packed, 11, 4), newShape(layout.SemiSorted, 15, 4)} {
 		t.Run(s.String(), func(t *testing.T) {
 			const n = 200_000
@@ -106,8 +106,8 @@ func TestBuildIsReproducible(t *testing.T) {
 	}
 }
 
-// TestBuildSpills checks that Build keeps keys beyond the budget in a file, unnamed if
-// possible, not in memory.
+// TestBuildSpills checks that Build puts keys that exceed the memory budget into a file, which has no
+// name if the system allows this.
 func TestBuildSpills(t *testing.T) {
 	const n = 500_000 // 4 MB of hashes
 	path := filepath.Join(t.TempDir(), "f")
@@ -124,11 +124,12 @@ func TestBuildSpills(t *testing.T) {
 		want = 2 // an open file keeps its name
 	}
 	if len(at) != want || at[0] == path {
-		t.Errorf("at the end of the keys there were %q", at)
+		t.Errorf("at the end of the keys, the files were %q", at)
 	}
 }
 
-// TestWorkersHaveBudget: each worker has a MiB for its buffers.
+// TestWorkersHaveBudget: Build starts no more workers than the memory budget has MiB, since each worker
+// needs a MiB for its buffers.
 func TestWorkersHaveBudget(t *testing.T) {
 	for _, c := range []struct {
 		asked  int
@@ -142,9 +143,9 @@ func TestWorkersHaveBudget(t *testing.T) {
 	}
 }
 
-// TestBuildCountsEqualKeys covers C7 for Build: every copy counts, in the stash if the slots of its
-// lines are full, where one key takes one entry; with Distinct, only the first copy counts. If too many
-// keys need an entry, Build refuses them.
+// TestBuildCountsEqualKeys covers C7 for Build: it counts every copy of a key. Copies that find no slot
+// in their lines share one entry of the stash. With Distinct, Build counts only the first copy. If too
+// many keys need an entry of the stash, Build fails.
 func TestBuildCountsEqualKeys(t *testing.T) {
 	for _, kind := range []layout.Kind{layout.Packed, layout.Compact} {
 		for _, c := range []struct {
@@ -185,8 +186,8 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 	}
 }
 
-// TestBuildKeysOfAnyLength: short and long keys are hashed in different places. All are found,
-// even though the caller reuses one buffer for them.
+// TestBuildKeysOfAnyLength: Build hashes short and long keys in different places. All are found, even
+// though the caller reuses one buffer for them.
 func TestBuildKeysOfAnyLength(t *testing.T) {
 	lengths := []int{0, 1, 3, 4, 8, 9, 15, 16, 17, 18, 32, 64, 128, 129, 240, 241, 300}
 	buffer := make([]byte, 300)
@@ -204,13 +205,13 @@ func TestBuildKeysOfAnyLength(t *testing.T) {
 		f, _ := mustBuild(t, &Options{Workers: workers, FalsePositiveRate: 1e-6, Distinct: true}, keys)
 		for key := range keys {
 			if !f.Contains(key) {
-				t.Fatalf("%d workers: a key of %d bytes is not there", workers, len(key))
+				t.Fatalf("%d workers: a key of %d bytes is missing", workers, len(key))
 			}
 		}
 	}
 }
 
-// TestBuildReportsProgress: Build tells of each stage, and Verify of the whole file.
+// TestBuildReportsProgress: Build reports its progress in each stage, and Verify in the whole file.
 func TestBuildReportsProgress(t *testing.T) {
 	seen := map[string]uint64{}
 	_, path := mustBuild(t, &Options{Progress: func(stage string, done, total uint64) {
@@ -221,10 +222,10 @@ func TestBuildReportsProgress(t *testing.T) {
 	}}, numbers(0, 300_000))
 	for _, stage := range []string{"hash", "fill", "place", "check"} {
 		if seen[stage] == 0 {
-			t.Errorf("no word of %s: %v", stage, seen)
+			t.Errorf("no progress in stage %s: %v", stage, seen)
 		}
 	}
-	words := 0 // said before all keys are there, which are few and long
+	words := 0 // number of reports before the sequence ends; its keys are few and long
 	mustBuild(t, &Options{Capacity: 1000, Progress: func(string, uint64, uint64) { words++ }}, func(yield func([]byte, error) bool) {
 		long := make([]byte, 4096)
 		for i := range 1000 {
@@ -234,7 +235,7 @@ func TestBuildReportsProgress(t *testing.T) {
 			}
 		}
 		if words < 10 {
-			t.Errorf("4 MB of keys are hashed, and progress was reported %d times", words)
+			t.Errorf("4 MB of keys were hashed, but progress was reported only %d times", words)
 		}
 	})
 	var done, total int64
@@ -297,7 +298,7 @@ func TestBuildLeavesNothingBehind(t *testing.T) {
 		}
 		fails("a panic in "+stage, background, &Options{Distinct: true, Progress: at(func() { panic(why) })}, numbers(0, many), why)
 		if stage == "count" {
-			continue // it has no capacity
+			continue // Build counts only if no capacity is given
 		}
 		ctx, cancel := context.WithCancelCause(background)
 		fails("cancelled in "+stage, ctx, &Options{Capacity: many, Progress: at(func() { cancel(why) })}, numbers(0, many), why)

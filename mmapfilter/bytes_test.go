@@ -18,12 +18,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A reading is an io.ReaderAt that notes its reads, and fails as a test says.
+// A reading is an io.ReaderAt that records its reads, and fails when a test wants it to.
 type reading struct {
 	mu    sync.Mutex
 	data  []byte
 	reads [][2]int64                        // offset and size of each
-	fails func(n int) (good int, err error) // of read n, from 0; good is how many bytes it gives; nil does not fail
+	fails func(n int) (good int, err error) // bytes and error of read n, from 0; if nil, no read fails
 }
 
 func (r *reading) ReadAt(p []byte, off int64) (n int, err error) {
@@ -35,7 +35,7 @@ func (r *reading) ReadAt(p []byte, off int64) (n int, err error) {
 	if r.fails != nil {
 		if good, failed := r.fails(number); failed != nil || good < n {
 			if good = min(good, n); good == n {
-				clear(p[:n]) // which the error is about
+				clear(p[:n]) // the error says not to use these bytes
 			}
 			clear(p[good:n])
 			return good, failed
@@ -62,7 +62,7 @@ func mustRead(tb testing.TB, data []byte, opts *OpenOptions) (*Filter, *reading)
 	return f, r
 }
 
-// sameAnswers holds a filter against another one of the same file, in all forms of a lookup.
+// sameAnswers checks that two filters of the same file give the same answers, in all forms of a lookup.
 func sameAnswers(tb testing.TB, name string, f, want *Filter, keys [][]byte) {
 	tb.Helper()
 	found, wanted := make([]bool, len(keys)), make([]bool, len(keys))
@@ -80,21 +80,21 @@ func sameAnswers(tb testing.TB, name string, f, want *Filter, keys [][]byte) {
 	}
 	f.ContainsHashes(all, found)
 	if !slices.Equal(found, wanted) {
-		tb.Fatalf("%s: batches of hashes answer otherwise", name)
+		tb.Fatalf("%s: a batch of hashes has other answers", name)
 	}
 	if f.Len() != want.Len() || f.Cap() != want.Cap() || f.Normalisation() != want.Normalisation() || f.Err() != nil {
 		tb.Fatalf("%s: %d of %d, %q, %v", name, f.Len(), f.Cap(), f.Normalisation(), f.Err())
 	}
 }
 
-// TestOpenedElsewhere: every golden file, and each of all layouts, answers from bytes, aligned or not,
-// and from a reader as it does when it is mapped (R7).
+// TestOpenedElsewhere: every golden file, and a new file of each layout, gives the same answers from
+// bytes, aligned or not, and from a reader as it gives when it is mapped (R7).
 func TestOpenedElsewhere(t *testing.T) {
 	paths, err := filepath.Glob("../testdata/*.mmf")
 	must(t, err)
 	for _, s := range oneEach() {
 		if !osfile.Maps {
-			break // nothing can be built here
+			break // this system cannot map files, so Build does not work
 		}
 		o := s.options(Options{Capacity: 3000})
 		_, path := mustBuild(t, &o, numbers(0, 3000))
@@ -119,7 +119,7 @@ func TestOpenedElsewhere(t *testing.T) {
 			must(t, err)
 			sameAnswers(t, path+" "+name, f, want, keys)
 			if in := (f.open.Load().data != nil); in != (name == "aligned") {
-				t.Errorf("%s: it looks in the bytes that it got: %t", name, in)
+				t.Errorf("%s: lookups use the given bytes without a copy: %t", name, in)
 			}
 			must(t, f.Close())
 			mustSayMaybe(t, f)
@@ -133,7 +133,7 @@ func TestOpenedElsewhere(t *testing.T) {
 	}
 }
 
-// TestStatsElsewhere: what Stats says of a filter from bytes or a reader is what it says of the file.
+// TestStatsElsewhere: Stats of a filter from bytes or from a reader equals Stats of the mapped file.
 func TestStatsElsewhere(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 300_000, KeepHashes: true, Normalisation: "n"}, numbers(0, 300_000))
 	data := readFile(t, path)
@@ -158,7 +158,7 @@ func TestStatsElsewhere(t *testing.T) {
 	}
 }
 
-// TestElsewhereIsReadOnly: what writes returns the typed error.
+// TestElsewhereIsReadOnly: methods that write return ErrReadOnly.
 func TestElsewhereIsReadOnly(t *testing.T) {
 	data := image(t, nil, numbers(0, 100))
 	fromBytes, err := OpenBytes(data, nil)
@@ -185,8 +185,8 @@ func TestElsewhereIsReadOnly(t *testing.T) {
 	}
 }
 
-// TestReadsOfALookup covers R7 and C4: opening is one read; then an absent key takes a read of 64 bytes,
-// or two of them for one key in ten at most.
+// TestReadsOfALookup covers R7 and C4: opening takes one read. Then an absent key takes a read of 64
+// bytes; at most one key in ten takes a second read.
 func TestReadsOfALookup(t *testing.T) {
 	const keys, asked = 100_000, 20_000
 	for _, rate := range []float64{0.03, 0.01, 0.001} {
@@ -206,7 +206,7 @@ func TestReadsOfALookup(t *testing.T) {
 			}
 		}
 		if perKey := float64(lines) / asked; perKey < 1 || perKey > 1.1 {
-			t.Errorf("rate %v: %.3f reads an absent key", rate, perKey)
+			t.Errorf("rate %v: %.3f reads for an absent key", rate, perKey)
 		}
 	}
 }
@@ -229,8 +229,8 @@ func TestReadsAreOfOneLine(t *testing.T) {
 	}
 }
 
-// TestReadsOfABatch covers R7: a batch reads its lines in the order of the file, each once, and
-// neighbours with one read of at most ReadSize.
+// TestReadsOfABatch covers R7: a batch reads each of its lines once, in the order of the file. It reads
+// neighbouring lines with one read of at most ReadSize.
 func TestReadsOfABatch(t *testing.T) {
 	data := image(t, nil, numbers(0, 100_000))
 	_, _, g, err := layout.Newest(data)
@@ -244,7 +244,7 @@ func TestReadsOfABatch(t *testing.T) {
 			f.ContainsHashes(all[:n], found[:n])
 			reads := r.take()
 			if last := reads[len(reads)-1]; last[0] >= layout.OffRuntime || last[1] != 64 {
-				t.Errorf("the last read is %v, not one of a superblock", last)
+				t.Errorf("the last read is %v, which is not of a superblock", last)
 			}
 			reads = reads[:len(reads)-1]
 			turns, end := 1, int64(0)
@@ -258,8 +258,8 @@ func TestReadsOfABatch(t *testing.T) {
 				end = read[0] + read[1]
 			}
 			parts := (n + inMemory - 1) / inMemory
-			if turns > 2*parts { // home lines, then the others
-				t.Errorf("ReadSize %d: %d keys were not read in order", size, n)
+			if turns > 2*parts { // home lines, then alternate lines
+				t.Errorf("ReadSize %d: the lines of %d keys were not read in order", size, n)
 			}
 			most := 3 * n
 			if size >= 0 && size != 64 && n == len(all) {
@@ -272,8 +272,8 @@ func TestReadsOfABatch(t *testing.T) {
 	}
 }
 
-// TestReaderFails covers R7: after an error or a short read, the answer is "maybe", Err says why, and
-// other lookups answer as before. No answer is a wrong "certainly not".
+// TestReaderFails covers R7: if a read fails or is short, the answer is "maybe" and Err says why.
+// Lookups whose reads succeed answer as before. No key gets a wrong "certainly not".
 func TestReaderFails(t *testing.T) {
 	const keys = 2000
 	data := image(t, nil, numbers(0, keys))
@@ -321,10 +321,10 @@ func TestReaderFails(t *testing.T) {
 		mustSayMaybe(t, f)
 		r.fails = nil
 		if f.ContainsString("absent") || f.ContainsString("not there") || !errors.Is(f.Err(), c.is) {
-			t.Errorf("%s: it does not recover, or forgets the error: %v", name, f.Err())
+			t.Errorf("%s: later lookups fail, too, or the error is forgotten: %v", name, f.Err())
 		}
 		if err := f.Close(); !errors.Is(err, c.is) {
-			t.Errorf("%s: Close says %v", name, err)
+			t.Errorf("%s: Close returns %v", name, err)
 		}
 		r = &reading{data: data, fails: func(int) (int, error) { return c.good, c.err }}
 		if _, err := OpenReaderAt(r, int64(len(data)), nil); !errors.Is(err, c.is) {
@@ -336,8 +336,9 @@ func TestReaderFails(t *testing.T) {
 	}
 }
 
-// TestReaderIsReplaced covers R7: once a reader has another file, or a writer has changed it, Err is
-// ErrSuperseded and every answer "maybe": after a batch and Err at once, after single lookups soon.
+// TestReaderIsReplaced covers R7: once a reader gives another file, or a writer has changed the file,
+// Err is ErrSuperseded and every answer is "maybe". A batch or Err notices this at once, single lookups
+// after a while.
 func TestReaderIsReplaced(t *testing.T) {
 	data := image(t, nil, numbers(0, 5000))
 	path := filepath.Join(t.TempDir(), "f.mmf")
@@ -370,7 +371,7 @@ func TestReaderIsReplaced(t *testing.T) {
 			if form == "batch" {
 				f.ContainsHashes(hashes(2, 5000), found)
 				if slices.Contains(found, false) {
-					t.Errorf("%s: a batch is not all maybe", name)
+					t.Errorf("%s: a batch has an answer other than maybe", name)
 				}
 			}
 			ask(f)
@@ -378,7 +379,7 @@ func TestReaderIsReplaced(t *testing.T) {
 			if !errors.Is(f.open.Load().err(), ErrSuperseded) || !errors.Is(f.Err(), ErrSuperseded) {
 				t.Errorf("%s: after %s, Err is %v", name, form, f.Err())
 			}
-			r.data = data // it does not matter what comes later
+			r.data = data // the former file does not help any more
 			mustSayMaybe(t, f)
 		}
 	}
@@ -392,7 +393,7 @@ func TestReaderIsReplaced(t *testing.T) {
 	}
 }
 
-// TestReadersAtOnce: many goroutines share a filter of a reader.
+// TestReadersAtOnce: many goroutines share a filter that uses an io.ReaderAt.
 func TestReadersAtOnce(t *testing.T) {
 	f, _ := mustRead(t, image(t, nil, numbers(0, 5000)), nil)
 	var wg sync.WaitGroup
@@ -417,8 +418,8 @@ func TestReadersAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzOpenBytes covers C5: whatever the bytes are, OpenBytes, OpenReaderAt and VerifyReaderAt return
-// typed errors, and both filters the same answers, if no line is damaged.
+// FuzzOpenBytes covers C5: whatever the bytes are, errors of OpenBytes, OpenReaderAt and VerifyReaderAt
+// are typed. If Verify finds no damage, both filters give the same answers.
 func FuzzOpenBytes(f *testing.F) {
 	good := image(f, &Options{FalsePositiveRate: 0.1}, numbers(0, 500))
 	_, sb, _, err := layout.Newest(good)
@@ -432,7 +433,7 @@ func FuzzOpenBytes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, patch []byte, at, cut uint16, sign bool) {
 		data := bytes.Clone(good)
 		copy(data[min(int(at), len(data)):], patch)
-		if sign { // otherwise nearly all changes of a superblock are refused
+		if sign { // without this, nearly all changes of a superblock are refused
 			first := (*layout.Superblock)(data)
 			first.Sign()
 			for i := 1; i < layout.SuperblockSlots; i++ {

@@ -33,7 +33,7 @@ func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 	}
 }
 
-// eachWay returns a lookup that is one by itself, one in a batch, and one that counts, in turns.
+// eachWay returns a function that looks a hash up alone, in a batch, or by its count, in turns.
 func eachWay(contains func(uint64) bool, containsAll func([]uint64, []bool), count func(uint64) uint64) func(hash uint64) bool {
 	var turn atomic.Int64
 	return func(hash uint64) bool {
@@ -60,7 +60,8 @@ func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
 	}
 }
 
-// draw returns a hash with an odd or an even fingerprint: one of either kind never looks like the other.
+// draw returns a hash with an odd or an even fingerprint. Hashes of different kinds are never in one
+// class.
 func (f *target) draw(rng *rand.Rand, odd uint32) uint64 {
 	for {
 		if h := rng.Uint64(); f.w.Table().Split(h).Fp%2 == odd {
@@ -69,14 +70,14 @@ func (f *target) draw(rng *rand.Rand, odd uint32) uint64 {
 	}
 }
 
-// A caller inserts, deletes and looks up keys of its own, and so knows every answer. It also inserts
-// and deletes copies of a key that all callers share, which has a copy at any time.
+// A caller inserts, deletes and looks up keys of its own, so it knows every answer. It also inserts and
+// deletes copies of a key that all callers share, and of which the filter always has a copy.
 type caller struct {
 	*testing.T
 	*target
 	rng                    *rand.Rand
 	shared                 uint64
-	absent, maybe, refused int // keys that were never in, or are no longer; inserts
+	absent, maybe, refused int // answers for keys that are not in the filter; inserts refused as ErrFull
 }
 
 // put inserts a key. It reports whether there was room.
@@ -90,10 +91,10 @@ func (c *caller) put(hash uint64) bool {
 	return err == nil
 }
 
-// take deletes a key, of which there is a copy or not.
+// take deletes a key. there says whether the filter has a copy of it.
 func (c *caller) take(hash uint64, there bool) {
 	if ok, err := c.delete(hash); ok != there || err != nil {
-		c.Errorf("a copy is there: %t, and was deleted: %t, %v", there, ok, err)
+		c.Errorf("the filter had a copy: %t; one was deleted: %t, %v", there, ok, err)
 	}
 }
 
@@ -103,7 +104,7 @@ func (c *caller) mustFind(hash uint64) {
 	}
 }
 
-// ask looks up a key that is not there: any lookup may say "maybe".
+// ask looks up a key that is not in the filter. Any answer is right, so ask only counts.
 func (c *caller) ask(hash uint64) {
 	if c.contains(hash) {
 		c.maybe++
@@ -112,7 +113,7 @@ func (c *caller) ask(hash uint64) {
 	}
 }
 
-// round has some copies of a key come and go.
+// round inserts some copies of a key, and deletes them again.
 func (c *caller) round() {
 	hash, copies := c.draw(c.rng, 1), 0
 	c.ask(hash)
@@ -141,8 +142,8 @@ func (c *caller) round() {
 }
 
 // TestCallers covers C1, C3, C6, C7 and R1 for lookups of the writing process. Many goroutines insert,
-// delete and look up keys, in a filter whose other items are moved, committed and checkpointed all the
-// time. Each answer is the one that the operations of this goroutine lead to.
+// delete and look up keys, while other items of the filter are moved, committed and checkpointed all the
+// time. Each goroutine must get the answers that follow from its own operations.
 func TestCallers(t *testing.T) {
 	const lines, logBytes = 8, 128 << 10
 	slots := lines * 16
@@ -159,7 +160,7 @@ func TestCallers(t *testing.T) {
 				must(t, f.insert(shared))
 				end := beside(t, f, most, rng.Uint64())
 				said, counts := false, ""
-				for turns := 0; !said && turns < 20; turns++ { // the scheduler decides, so try again
+				for turns := 0; !said && turns < 20; turns++ { // what happens depends on the scheduler
 					var all crew
 					for _, c := range callers {
 						c.shared = shared
@@ -180,15 +181,15 @@ func TestCallers(t *testing.T) {
 				}
 				end()
 				if t.Log(counts); !said {
-					t.Error("the answers have said nothing")
+					t.Error("too many answers are maybe, or commits, checkpoints or refused inserts are missing")
 				}
 			})
 		}
 	}
 }
 
-// beside makes other items come and go all the time, in a filter that they fill, and commits and
-// checkpoints, until the caller calls end. One key stays: other processes must find it.
+// beside fills a filter with other items. Until the caller calls end, it deletes and inserts such items,
+// commits and makes checkpoints. One key stays, which other processes must find.
 func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	done := make(chan struct{})
 	var all crew

@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// aged is a filter with three positions, each with a key more, and rebuilds in between.
+// aged is a filter and three positions of its history, with an insert and a rebuild after the first two.
 type aged struct {
 	*Filter
 	path string
@@ -38,7 +38,8 @@ func newAged(t *testing.T, keep time.Duration) *aged {
 	return a
 }
 
-// mustReach checks that the positions from one on can be used, and those before it cannot.
+// mustReach checks that the changes since position number from, and since later positions, are kept, and
+// that those since earlier positions are gone.
 func (a *aged) mustReach(t *testing.T, from int) {
 	t.Helper()
 	for i, since := range a.at {
@@ -52,7 +53,7 @@ func (a *aged) mustReach(t *testing.T, from int) {
 	}
 }
 
-// mustName checks the names of the files beside the filter.
+// mustName checks which files of former kept hashes the filter has.
 func (a *aged) mustName(t *testing.T, past ...string) {
 	t.Helper()
 	names, err := filepath.Glob(a.path + ".past*")
@@ -70,7 +71,7 @@ func (a *aged) mustName(t *testing.T, past ...string) {
 	}
 }
 
-// age makes the files that a filter had look as if nobody had written to them for a time.
+// age makes files of a filter look as if nobody had written to them for a time.
 func (a *aged) age(t *testing.T, pattern string, by time.Duration) {
 	t.Helper()
 	names, err := filepath.Glob(a.path + pattern)
@@ -81,7 +82,7 @@ func (a *aged) age(t *testing.T, pattern string, by time.Duration) {
 	}
 }
 
-// TestKeepChanges covers K8: each rebuild keeps the history of before, for as long as the filter says.
+// TestKeepChanges covers K8: each rebuild keeps the history before it, for as long as the filter says.
 func TestKeepChanges(t *testing.T) {
 	a := newAged(t, 0)
 	a.mustReach(t, 2)
@@ -105,12 +106,12 @@ func TestKeepChanges(t *testing.T) {
 	a.mustName(t)
 	a.mustReach(t, 2)
 	if a.superblockNow(t).KeepChanges() != uint64(time.Hour) {
-		t.Error("the file has forgotten for how long changes are kept")
+		t.Error("the file no longer says for how long changes are kept")
 	}
 }
 
-// TestKeepChangesOfIdle covers K8: the time for which changes are kept begins with the rebuild, also if
-// nobody has written to the filter for longer.
+// TestKeepChangesOfIdle covers K8: the time for which changes are kept begins with the rebuild, even if
+// the last write to the filter is longer ago than that.
 func TestKeepChangesOfIdle(t *testing.T) {
 	a := newAged(t, time.Hour)
 	must(t, a.Checkpoint(context.Background()))
@@ -126,9 +127,9 @@ func (a *aged) superblockNow(t *testing.T) interface{ KeepChanges() uint64 } {
 	return head.Superblock
 }
 
-// TestPastOfOthers covers K8: a file of somebody else that has the name NAME.past stays, and changes are
-// kept all the same. A new filter does not take the name of one whose NAME.past is still there. A filter
-// that is replaced, and not rebuilt, leaves none.
+// TestPastOfOthers covers K8: a rebuild does not overwrite a file of another kind with the name
+// NAME.past, and still keeps the changes. Create refuses a name if a former filter of this name has left
+// NAME.past. If Build replaces a filter, it removes NAME.past.
 func TestPastOfOthers(t *testing.T) {
 	a := newAged(t, time.Hour)
 	text := []byte("mine")
@@ -137,7 +138,7 @@ func TestPastOfOthers(t *testing.T) {
 	before := a.Position()
 	must(t, errors.Join(a.Insert(numberKey(20)), a.Rebuild(context.Background(), nil)))
 	if string(readFile(t, a.path+".past")) != "mine" {
-		t.Error("NAME.past of somebody else is gone")
+		t.Error("NAME.past, a file of another kind, is gone")
 	}
 	if changed, _, err := changesOf(t, a.Filter, before, Classes{}); err != nil || len(changed) != 1 {
 		t.Errorf("%v, %v", changed, err)
@@ -162,8 +163,8 @@ func TestPastOfOthers(t *testing.T) {
 	a.mustName(t)
 }
 
-// TestRename covers Rename, which does not look at lines, and K8: the history of a filter gets the new
-// name, too, and that of the filter that had it goes.
+// TestRename covers Rename, which does not check lines, and K8: the history of a filter gets the new
+// name, too. The history of the filter that had this name is removed.
 func TestRename(t *testing.T) {
 	a, b := newAged(t, time.Hour), newAged(t, time.Hour)
 	must(t, errors.Join(a.Close(), b.Close()))
@@ -172,7 +173,7 @@ func TestRename(t *testing.T) {
 	data[layout.OffRegion+20] ^= 1
 	must(t, os.WriteFile(a.path, data, 0o600))
 	if _, err := Install(context.Background(), a.path, b.path, nil); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("it is not damaged: %v", err)
+		t.Errorf("Install of a damaged file: %v", err)
 	}
 	must(t, Rename(a.path, b.path))
 	mustListed(t, filepath.Dir(a.path))
@@ -188,7 +189,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestDamagedPast covers K8: a damaged file of before means that its positions are gone.
+// TestDamagedPast covers K8: if NAME.past is damaged, the changes since its positions are gone.
 func TestDamagedPast(t *testing.T) {
 	for off := range 4 * layout.PageBytes {
 		if off%311 != 0 {
@@ -211,7 +212,8 @@ func TestDamagedPast(t *testing.T) {
 	}
 }
 
-// TestForks: positions of other filters, and of the same one before it went another way, are refused.
+// TestForks: Changes refuses positions of other filters, and those of a copy that has had other
+// operations since the copy was made.
 func TestForks(t *testing.T) {
 	a := newAged(t, time.Hour)
 	must(t, a.Checkpoint(context.Background()))
@@ -251,8 +253,8 @@ func TestForks(t *testing.T) {
 	}
 }
 
-// TestDescents: a step that may have lost operations begins another descent, so that nobody takes the
-// changes of the keys that are left for changes of those that were lost.
+// TestDescents: DiscardLog and Repair, which may lose operations, begin another descent. So nobody can
+// apply later changes to a copy that has the lost operations.
 func TestDescents(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{
 		"discarded": func(path string) error {
@@ -261,7 +263,7 @@ func TestDescents(t *testing.T) {
 		},
 		"repaired": func(path string) error {
 			if _, err := Repair(context.Background(), path, nil); !errors.As(err, new(*LostError)) {
-				return errors.Join(err, errors.New("nothing is lost"))
+				return errors.Join(err, errors.New("Repair reports no loss"))
 			}
 			return nil
 		},
@@ -271,7 +273,7 @@ func TestDescents(t *testing.T) {
 		path := abandon(t, a.Filter, a.path)
 		must(t, errors.Join(os.Remove(path+".stash"), lose(path)))
 		if at := mustOpenReadOnly(t, path, nil).Position(); at.Descent == a.at[2].Descent || at.Number != a.at[2].Number {
-			t.Errorf("%s: it is at %v, and was at %v", name, at, a.Position())
+			t.Errorf("%s: the position is %v, and was %v", name, at, a.Position())
 		}
 	}
 }
@@ -310,9 +312,8 @@ type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// TestChangesBesideWriter adds up the changes that are written, in the process of the writer and as
-// in another one, while a goroutine operates, commits, checkpoints and rebuilds: none is lost, and
-// none comes twice.
+// TestChangesBesideWriter adds up the changes that the writer and a reader write, while a goroutine
+// inserts, deletes, commits, makes checkpoints and rebuilds. No change may be lost or come twice.
 func TestChangesBesideWriter(t *testing.T) {
 	m := &changeModel{T: t, rng: rand.New(rand.NewPCG(11, 12)), now: counts{}}
 	m.create(Options{Capacity: 5000, KeepChanges: time.Hour})
@@ -360,7 +361,7 @@ func TestChangesBesideWriter(t *testing.T) {
 	must(t, m.f.Checkpoint(context.Background()))
 	for _, s := range sums {
 		if add(s); s.since != m.f.Position() || !maps.Equal(s.counts, m.now) {
-			t.Errorf("the changes up to %v add up to %d hashes, of %d up to %v", s.since, len(s.counts), len(m.now), m.f.Position())
+			t.Errorf("the changes up to %v add up to %d hashes, not to the %d at %v", s.since, len(s.counts), len(m.now), m.f.Position())
 		}
 	}
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// counts are how many items of each hash a history means.
+// counts says how many copies of each hash a history means.
 type counts map[uint64]int64
 
-// add adds to one, which disappears at 0.
+// add adds to the count of a hash, and removes a count of 0.
 func (c counts) add(hash uint64, times int64) {
 	if c[hash] += times; c[hash] == 0 {
 		delete(c, hash)
 	}
 }
 
-// byClass adds up the counts of each class, under the lowest hash of each.
+// byClass adds up the counts of each class, and gives each sum the lowest hash of its class.
 func (c counts) byClass(of Classes) counts {
 	n := of.Lines * of.Fingerprints
 	sums := counts{}
@@ -41,7 +41,7 @@ func (c counts) byClass(of Classes) counts {
 	return sums
 }
 
-// changesOf returns the changes that a filter writes, and checks what comes with them.
+// changesOf returns the changes that a filter writes, and checks their header.
 func changesOf(t *testing.T, f *Filter, since Position, replica Classes) (changed counts, to Position, err error) {
 	t.Helper()
 	var b bytes.Buffer
@@ -65,7 +65,7 @@ func changesOf(t *testing.T, f *Filter, since Position, replica Classes) (change
 	}
 }
 
-// A changeModel is a filter whose history is known, at some positions.
+// A changeModel is a filter, and the counts that its history means now and at some earlier positions.
 type changeModel struct {
 	*testing.T
 	rng  *rand.Rand
@@ -75,7 +75,7 @@ type changeModel struct {
 	past []pastCounts
 }
 
-// pastCounts are those at a position.
+// pastCounts has the counts at a position.
 type pastCounts struct {
 	at     Position
 	counts counts
@@ -91,8 +91,8 @@ func (m *changeModel) create(o Options) {
 	m.Cleanup(func() { m.f.Close() })
 }
 
-// operate does some operations. Few keys share few classes, so some keys lean on the items of
-// others, and some deletes take these.
+// operate does n operations. There are few keys and few classes, so InsertUnique leaves some keys out
+// because items of other keys answer for them, and deletes remove some of these items.
 func (m *changeModel) operate(n int) {
 	for range n {
 		key := numberKey(uint64(m.rng.IntN(300)))
@@ -119,13 +119,13 @@ func (m *changeModel) operate(n int) {
 	}
 }
 
-// note notes the position.
+// note records the position and the counts.
 func (m *changeModel) note() {
 	must(m.T, m.f.Sync())
 	m.past = append(m.past, pastCounts{m.f.Position(), maps.Clone(m.now)})
 }
 
-// check compares the changes from a position with the counts.
+// check compares the changes between two positions with the difference of their counts.
 func (m *changeModel) check(f *Filter, from pastCounts, to pastCounts, replica Classes) {
 	m.Helper()
 	changed, at, err := changesOf(m.T, f, from.at, replica)
@@ -144,9 +144,9 @@ func (m *changeModel) check(f *Filter, from pastCounts, to pastCounts, replica C
 	}
 }
 
-// TestChanges covers K7: the keys that a filter means at any position, with the changes from this
-// position on, are the keys that it means now. It makes commits, checkpoints and rebuilds between the
-// operations, and closes the filter.
+// TestChanges covers K7: the keys that a history means at any position, plus the changes since this
+// position, are the keys that it means now. Between operations, the test makes commits, checkpoints and
+// rebuilds, and closes the filter.
 func TestChanges(t *testing.T) {
 	for seed := range uint64(8) {
 		m := &changeModel{T: t, rng: rand.New(rand.NewPCG(seed, 1)), now: counts{}}
@@ -178,8 +178,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestRecentEnds: the operations that the log has since the last checkpoint end at the position of the
-// call, even if there are none, and while other operations are committed.
+// TestRecentEnds: Recent yields the operations from the last checkpoint up to the call, even if there
+// are none, and even while later operations are committed.
 func TestRecentEnds(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	for _, before := range []int{5, 0} {

@@ -16,8 +16,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// TestCutShort covers C5: a writer whose file somebody cuts short says so at its next checkpoint, and at
-// Close, though no operation touches what is missing.
+// TestCutShort covers C5: if the file of a writer is cut short, its next checkpoint and Close return an
+// error, even if no operation needs the missing part.
 func TestCutShort(t *testing.T) {
 	for name, end := range map[string]func(f *Filter) error{
 		"checkpoint": func(f *Filter) error { return f.Checkpoint(context.Background()) },
@@ -51,9 +51,9 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestCloseOfAWriter closes a filter while goroutines insert, delete, look up, commit and
-// checkpoint. Each call either works or returns ErrClosed, and the resulting file has everything
-// that was acknowledged.
+// TestCloseOfAWriter closes a filter while goroutines insert, delete, look up, commit and make
+// checkpoints. Each call either succeeds or returns ErrClosed. The file must then have all items whose
+// insert succeeded.
 func TestCloseOfAWriter(t *testing.T) {
 	for round := range uint64(6) {
 		f, path := mustCreate(t, &Options{Capacity: 50_000, LogBytes: 256 << 10})
@@ -61,7 +61,7 @@ func TestCloseOfAWriter(t *testing.T) {
 		var kept [workers][]uint64
 		var group sync.WaitGroup
 		busy := make(chan struct{}, 2*workers)
-		until := func(call func() error) { // it fails
+		until := func(call func() error) { // calls it until it fails
 			defer group.Done()
 			for n := 0; ; n++ {
 				if n == 10 {
@@ -93,7 +93,7 @@ func TestCloseOfAWriter(t *testing.T) {
 					kept[i] = kept[i][:len(kept[i])-1]
 				}
 				if err == nil && !ok {
-					t.Error("a key that was inserted is not there to be deleted")
+					t.Error("Delete does not find a key that was inserted")
 				}
 				return err
 			})
@@ -123,13 +123,13 @@ func TestCloseOfAWriter(t *testing.T) {
 	}
 }
 
-// TestTruncatedUnderAWriter cuts a file short while a process writes to it. Checked lookups of
-// missing parts say "maybe". Operations return ErrFailed from the first that needs a missing
-// part on, and then every answer is "maybe". Nothing ends the process.
+// TestTruncatedUnderAWriter cuts a file short while a process writes to it. Checked lookups of missing
+// parts answer "maybe". Once an operation needs a missing part, it and all later ones return ErrFailed,
+// and every answer is "maybe". The process does not end.
 func TestTruncatedUnderAWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000})
 	f.Close()
-	// In so large a log, no checkpoint is due in the background, which would fail.
+	// With so large a log, no background checkpoint is due. It would fail.
 	f = mustOpen(t, path, &OpenOptions{Checked: true, CommitInterval: -1, LogBytes: 4 << 20})
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
@@ -153,11 +153,11 @@ func TestTruncatedUnderAWriter(t *testing.T) {
 		err = f.InsertHash(rng.Uint64())
 	}
 	if !errors.Is(err, ErrFailed) || !errors.Is(f.Err(), ErrFailed) {
-		t.Errorf("an insert says %v, and Err %v", err, f.Err())
+		t.Errorf("an insert returns %v, and Err %v", err, f.Err())
 	}
 	mustSayMaybe(t, f)
 	if err := f.Close(); !errors.Is(err, ErrFailed) {
-		t.Errorf("Close says %v", err)
+		t.Errorf("Close returns %v", err)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestDroppedWriterLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1000 {
-		runtime.GC() // cleanups close what it finds to be garbage
+		runtime.GC() // then a cleanup closes the dropped filter
 		if f, err = Open(path, &OpenOptions{CommitInterval: -1}); !errors.Is(err, ErrLocked) {
 			break
 		}
@@ -185,8 +185,8 @@ func TestDroppedWriterLetsGo(t *testing.T) {
 	f.Close()
 }
 
-// TestBatchCountsUpToAFault: if a fault ends a batch, InsertBatch returns the number of keys
-// inserted before it, including those in the block of the fault.
+// TestBatchCountsUpToAFault: if a fault ends a batch, InsertBatch returns the number of keys inserted
+// before the fault. The count includes keys of the block in which the fault happens.
 func TestBatchCountsUpToAFault(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000, LogBytes: 256 << 10})
 	const page = wal.PageBytes
@@ -195,7 +195,7 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 		return used
 	}
 	i := 0
-	for ; used()%page < page-600 || used()%page > page-300; i++ { // until a block of 64 goes past a page
+	for ; used()%page < page-600 || used()%page > page-300; i++ { // until a block of 64 spans two pages
 		must(t, f.InsertHash(spread(i)))
 	}
 	if err := os.Truncate(path+".stash", (used()/page+1)*page); err != nil {
@@ -208,11 +208,11 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 	before := f.Len()
 	n, err := f.InsertBatch(keys)
 	if !errors.Is(err, ErrFailed) || n == 0 || n >= writer.Batch || uint64(n) != f.Len()-before {
-		t.Errorf("%d inserted, it says, and %v; %d were", n, err, f.Len()-before)
+		t.Errorf("InsertBatch returns %d, %v; %d keys were inserted", n, err, f.Len()-before)
 	}
 	for _, key := range keys[:n] {
 		if !f.Contains(key) {
-			t.Fatal("a key that counts as inserted is not there")
+			t.Fatal("a key that counts as inserted is missing")
 		}
 	}
 }

@@ -17,25 +17,26 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A copyOracle holds snapshots of one filter against its history.
+// A copyOracle compares snapshots of a filter with the history of the filter.
 type copyOracle struct {
 	*testing.T
 	dir   string
-	keys  map[uint64][]uint64 // that the history means at numbers of positions
+	keys  map[uint64][]uint64 // the keys that the history means, by the number of a position
 	seen  map[copyKey][32]byte
 	exact int // copies whose keys are known
-	again int // copies with an equal position and an equal shape
+	again int // copies that have the copyKey of an earlier copy
 }
 
-// A copyKey is all that the bytes of a copy may depend on.
+// A copyKey has everything on which the bytes of a copy may depend.
 type copyKey struct {
 	at       Position
 	seq, ops uint64
 	geometry layout.Geometry
 }
 
-// check makes a snapshot of a filter, by another handle: a sealed file with the multiset that the
-// history means at its position (K7), and with the same bytes as any other there.
+// check makes a snapshot of a filter through another handle. The snapshot must be a sealed file that has
+// the multiset that the history means at its position (K7), and the same bytes as any other snapshot
+// with this copyKey.
 func (o *copyOracle) check(when, path string) {
 	o.Helper()
 	f, err := OpenReadOnly(path, nil)
@@ -53,7 +54,7 @@ func (o *copyOracle) check(when, path string) {
 	must(o, err)
 	defer copied.Close()
 	if left, _ := filepath.Glob(to + "?*"); copied.Position() != at || !report.Sealed || len(left) > 0 {
-		o.Errorf("%s: a copy at %v of %v, sealed: %t, and beside it %q", when, copied.Position(), at, report.Sealed, left)
+		o.Errorf("%s: a copy at %v, not %v, sealed: %t; files beside it: %q", when, copied.Position(), at, report.Sealed, left)
 	}
 	seq, ops := copied.durable()
 	data, err := os.ReadFile(to)
@@ -61,7 +62,7 @@ func (o *copyOracle) check(when, path string) {
 	key, sum := copyKey{at, seq, ops, copied.open.Load().geometry}, sha256.Sum256(data)
 	if other, there := o.seen[key]; there {
 		if o.again++; other != sum {
-			o.Errorf("%s: another copy at %v has other bytes", when, at)
+			o.Errorf("%s: two copies at %v differ", when, at)
 		}
 	}
 	o.seen[key] = sum
@@ -91,10 +92,10 @@ func (o *copyOracle) class(f *Filter, key uint64) uint64 {
 	return n
 }
 
-// TestCopiesAtCalls: at each writing call of checkpoints, rebuilds and a close, another process makes a
-// snapshot. A process that is killed there leaves a file of which the next one makes a snapshot. Each
-// has what the history means at its position, and the same bytes as any other there. The filter goes
-// on.
+// TestCopiesAtCalls: at each writing call of checkpoints, rebuilds and a close, another handle makes a
+// snapshot. The test also makes snapshots of the files that a process leaves if it is killed at such a
+// call. Each snapshot must have what the history means at its position, and the same bytes as any other
+// there. The filter goes on.
 func TestCopiesAtCalls(t *testing.T) {
 	ctx := context.Background()
 	r := newReplaceRun(t)
@@ -129,7 +130,7 @@ func TestCopiesAtCalls(t *testing.T) {
 		o.check(fmt.Sprintf("killed at call %d, %s, and closed", i+1, k.call), k.path)
 	}
 	if o.exact < len(r.kills) || o.again < len(r.kills) {
-		t.Errorf("of copies at %d calls, the keys of %d are known, and %d are equal to others", len(r.kills), o.exact, o.again)
+		t.Errorf("of the copies at %d calls, the keys of only %d are known, and only %d are equal to others", len(r.kills), o.exact, o.again)
 	}
-	t.Logf("%d calls, %d copies of which the keys are known, %d equal to others", len(r.kills), o.exact, o.again)
+	t.Logf("%d calls, %d copies whose keys are known, %d equal to others", len(r.kills), o.exact, o.again)
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A snapshot is an image of a filter being written to: the file that a writer leaves if it dies
-// at that instant.
+// A snapshot is an image of a filter that has a writer: the files that the writer would leave if it died
+// at this instant.
 type snapshot struct {
 	fileImage
-	keys   map[uint64]int // acknowledged keys, with their numbers of copies
-	synced int            // the first snapshot that has everything acknowledged here
+	keys   map[uint64]int // synced keys, with their numbers of copies
+	synced int            // index of the first snapshot that has all keys
 	want   recovered
 }
 
@@ -55,9 +55,9 @@ type history struct {
 	snapshots []snapshot
 }
 
-// newHistory goes on until the log has started anew a few times. Its filter has some 20 lines,
-// and more keys than slots. full, few and empty are the indices of snapshots whose log is nearly
-// full, has a few batches, and has none.
+// newHistory goes on until the log has begun anew a few times. Its filter has some 20 lines, and more
+// keys than slots. full, few and empty are indices of snapshots: with a nearly full log, with a few
+// batches in the log, and with none.
 func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "filter.mmf")
@@ -70,7 +70,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	must(t, err)
 	h = &history{table: w.Table()}
 	rng := rand.New(rand.NewPCG(seed, 5))
-	keys := make(map[uint64]int) // not yet acknowledged
+	keys := make(map[uint64]int) // also those not yet synced
 	var list []uint64
 	seq, last := uint64(0), 0
 	take := func(synced bool) {
@@ -94,7 +94,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	take(true)
 	full, few, empty = -1, -1, -1
 	for _, checkpoints := w.Protocol().Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.Protocol().Counts() {
-		// A batch that nearly fills its pages leaves few bytes without meaning.
+		// If a batch nearly fills its pages, few bytes have no meaning.
 		const words = wal.PageWords
 		for room := int64(rng.IntN(3)+1)*words*8 - 20*wal.RecordBytes; w.Protocol().SegmentBytes() < room && w.Idle(); {
 			if len(list) > 0 && rng.IntN(100) < 10 || len(list) > slots+100 {
@@ -143,8 +143,8 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	return h, full, few, empty
 }
 
-// holds reports whether the words of a recovered file answer "maybe" to every
-// acknowledged key of a snapshot.
+// holds reports whether lookups in the words of a recovered file answer "maybe" for every synced key of
+// a snapshot.
 func (h *history) holds(words []uint64, s *snapshot) bool {
 	at := func(word uint64) uint64 {
 		if word < layout.WordStash {
@@ -176,8 +176,8 @@ func (c *tally) String() string {
 	return fmt.Sprintf("%d identical, %d refused", c[identical].Load(), c[refused].Load())
 }
 
-// judge opens a damaged file and returns the outcome, or an error if it is wrong. The recovered
-// state must be that of a snapshot from first to last.
+// judge opens a damaged file and returns the outcome, or an error if the outcome is wrong. The recovered
+// state must be that of one of the snapshots from first to last.
 func (h *history) judge(v *tabletest.Volume, first, last int) (o outcome, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -195,11 +195,11 @@ func (h *history) judge(v *tabletest.Volume, first, last int) (o outcome, err er
 	switch {
 	case err != nil && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion)):
 		if stored {
-			return o, fmt.Errorf("it was refused (%w) and stored to", err)
+			return o, fmt.Errorf("the file was refused (%w), but stored to", err)
 		}
 		return refused, nil
 	case err != nil:
-		return o, fmt.Errorf("an error of no kind: %w", err)
+		return o, fmt.Errorf("an untyped error: %w", err)
 	}
 	for _, s := range h.snapshots[first : last+1] {
 		if got.equal(s.want) {
@@ -207,11 +207,11 @@ func (h *history) judge(v *tabletest.Volume, first, last int) (o outcome, err er
 		}
 	}
 	s := &h.snapshots[last]
-	return o, fmt.Errorf("another state: %d items for %d, %d.%d for %d.%d, acknowledged keys there: %t",
+	return o, fmt.Errorf("a wrong state: %d items, not %d; at %d.%d, not %d.%d; has the synced keys: %t",
 		got.length, s.want.length, got.userSeq, got.operations, s.want.userSeq, s.want.operations, h.holds(got.words, s))
 }
 
-// eachDamage judges a snapshot after each of n changes, on all processors.
+// eachDamage judges a snapshot after each of n changes made one at a time, on all processors.
 func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i int, v *tabletest.Volume, rng *rand.Rand)) *tally {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(1000))
@@ -245,7 +245,7 @@ func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i 
 	group.Wait()
 	t.Logf("%s: %d changes: %v", name, n, counts)
 	source := rand.NewPCG(0, 0)
-	for i := 0; i < n; i += n/25 + 1 { // some of them in files
+	for i := 0; i < n; i += n/25 + 1 { // some changes also in files
 		v := s.volume()
 		source.Seed(uint64(i), 77)
 		change(i, v, rand.New(source))
@@ -257,7 +257,7 @@ func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i 
 	return counts
 }
 
-// judgeFiles opens damaged files, which must have the outcome that they have in the heap.
+// judgeFiles writes a damaged image to files and opens them. The outcome must be the one in the heap.
 func (s *snapshot) judgeFiles(t *testing.T, name string, damaged fileImage, want outcome) {
 	t.Helper()
 	path := filepath.Join(memoryDir(t), "f")
@@ -277,15 +277,15 @@ func (s *snapshot) judgeFiles(t *testing.T, name string, damaged fileImage, want
 		must(t, f.Close())
 	case want == refused && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion)):
 		if !maps.Equal(contents(t, filepath.Dir(path)), before) {
-			t.Errorf("%s: what is refused has changed: %v", name, err)
+			t.Errorf("%s: the files were refused, but changed: %v", name, err)
 		}
 	default:
 		t.Errorf("%s: %v; in the heap the outcome is %d", name, err, want)
 	}
 }
 
-// stride is 1, or in a short run large enough that 2,000 of n changes are made. It is odd, so
-// that every bit of a byte gets its turn.
+// stride returns 1, or in a short run a larger step, which leaves about 500 of n changes. The step is
+// odd, so that every bit of a byte gets its turn.
 func stride(n int) int {
 	if testing.Short() {
 		return n/500 | 1
@@ -293,22 +293,22 @@ func stride(n int) int {
 	return 1
 }
 
-// TestEveryBitOfTheLog flips bits of the headers of a nearly full log, of its batches, and of the four
-// superblocks beside it, one at a time (C5): one in so many, other ones in each run.
+// TestEveryBitOfTheLog covers C5: it flips bits of the headers of a log, of the batches of a nearly full
+// log, and of the four superblocks beside it, one at a time. Each run flips a part of all bits, and
+// another part than other runs.
 func TestEveryBitOfTheLog(t *testing.T) {
 	h, full, few, empty := newHistory(t, 1)
 	const logBits = wal.MinBytes * 8
 	const headBits = layout.OffRuntime * 8
 	from := seeded(t, rand.Uint64()).IntN(61)
 	flipLog := func(v *tabletest.Volume, bit int) { v.Mu.Logs[0].Mem[bit/64] ^= 1 << (bit % 64) }
-	// Flip the bits of the headers, most of which mean nothing, with few batches: that makes
-	// recovery faster.
+	// Most bits of the headers mean nothing, so recovery succeeds; it is fast if there are few batches.
 	const headerBits = wal.FirstWord * 64
 	by := 7 * stride(headerBits)
 	h.eachDamage(t, "a bit of the headers of a log", few, headerBits/by, func(i int, v *tabletest.Volume, _ *rand.Rand) {
 		flipLog(v, from%by+i*by)
 	})
-	by = 61 * stride(logBits-headerBits) // every bit of each field of an operation, in one or another of either half
+	by = 61 * stride(logBits-headerBits) // in some operation of each half, every bit of each field
 	counts := h.eachDamage(t, "a bit of the batches of a log", full, (logBits-headerBits)/by, func(i int, v *tabletest.Volume, _ *rand.Rand) {
 		flipLog(v, headerBits+from%by+i*by)
 	})
@@ -321,7 +321,7 @@ func TestEveryBitOfTheLog(t *testing.T) {
 		v.File.Mem[bit/64] ^= 1 << (bit % 64)
 	}
 	h.eachDamage(t, "a bit of a superblock, few records", few, headBits/by, flipHead)
-	by = stride(headBits) * 64 // for the rest, every slot is the same 4 KiB
+	by = stride(headBits) * 64 // fewer bits with the other logs
 	if testing.Short() {
 		by = stride(headBits)
 	}
@@ -335,9 +335,9 @@ func TestEveryBitOfTheLog(t *testing.T) {
 	}
 }
 
-// TestNewestSuperblockIsLost damages the newest superblock and the header that leads to its log, and
-// then the first batch as well. The rest of the log shows that the log is of a later generation than
-// the previous superblock.
+// TestNewestSuperblockIsLost damages the newest superblock and the header of its log, and in half of the
+// cases the first batch, too. The rest of the log must show that the log has a later generation than the
+// previous superblock.
 func TestNewestSuperblockIsLost(t *testing.T) {
 	h, full, few, _ := newHistory(t, 2)
 	for _, k := range []int{full, few} {
@@ -356,8 +356,8 @@ func TestNewestSuperblockIsLost(t *testing.T) {
 	}
 }
 
-// TestOtherLogs puts a filter file of any instant beside a log of any other. Either the pair is
-// refused, or nothing that either of them knew of is lost.
+// TestOtherLogs puts the filter file of any snapshot beside the log of any other. Either the pair is
+// refused, or nothing that was durable in the later snapshot is lost.
 func TestOtherLogs(t *testing.T) {
 	h, full, _, _ := newHistory(t, 3)
 	other, otherFull, _, _ := newHistory(t, 4)
@@ -372,7 +372,7 @@ func TestOtherLogs(t *testing.T) {
 				im := fileImage{filter: h.snapshots[i].filter}
 				im.logs[name] = h.snapshots[j].logs[recovery.CurrentLog]
 				newest := max(i, j)
-				if im.logs[name] == nil { // a missing log has nothing to lose
+				if im.logs[name] == nil { // without a log, only the file counts
 					newest = i
 				}
 				o, err := h.judge(im.volume(), h.snapshots[newest].synced, newest)
@@ -388,7 +388,7 @@ func TestOtherLogs(t *testing.T) {
 	}
 	t.Logf("%d snapshots: %v", len(h.snapshots), &counts)
 
-	// older is a snapshot of an earlier generation than full, with a log.
+	// older is a snapshot with a log, of an earlier generation than full.
 	s, older := h.snapshots[full], full
 	for h.snapshots[older].synced == older && generation(h.snapshots[older]) == generation(s) || h.snapshots[older].synced != older {
 		older--
@@ -466,8 +466,8 @@ func generation(s snapshot) uint64 {
 	return sb.Generation()
 }
 
-// TestInsertsBesideADamagedLine: a search for room gives up on a line whose counts are wrong.
-// The answers then mean nothing, but nothing panics.
+// TestInsertsBesideADamagedLine: a search for room gives up on a line whose counts are wrong. Answers
+// for such a line mean nothing, but nothing panics.
 func TestInsertsBesideADamagedLine(t *testing.T) {
 	for trial := range uint64(40) {
 		path := filepath.Join(memoryDir(t), fmt.Sprint(trial))

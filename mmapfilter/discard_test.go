@@ -15,9 +15,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestDiscardLog: if a killed process left a file without its log, or with a damaged or another
-// file's log, only DiscardLog makes the file usable. It then has what was committed; Verify
-// finds nothing; and it can be written to again. DiscardLog replays a good log.
+// TestDiscardLog: if a killed process left a file without its log, or with a damaged log or that of
+// another file, only DiscardLog makes the file usable. The file then has what was committed, Verify
+// finds no damage, and writers can open it again. If the log is good, DiscardLog replays it.
 func TestDiscardLog(t *testing.T) {
 	stranger := deadWriter(t, 10, 5)
 	for name, spoil := range map[string]func(log string) error{
@@ -36,7 +36,7 @@ func TestDiscardLog(t *testing.T) {
 				must(t, spoil(log))
 				before := contents(t, filepath.Dir(path))
 				if _, err := Recover(path); !errors.Is(err, ErrCorrupt) || !maps.Equal(contents(t, filepath.Dir(path)), before) {
-					t.Fatalf("Recover: %v, or it has changed something", err)
+					t.Fatalf("Recover: %v, or it changed a file", err)
 				}
 			}
 			found, err := DiscardLog(path)
@@ -45,10 +45,10 @@ func TestDiscardLog(t *testing.T) {
 			}
 			mustLeave(t, path, 1)
 			mustVerify(t, path, uint64(keys))
-			if spoil != nil { // the log turns up again: it now belongs to another file
+			if spoil != nil { // the discarded log comes back, but no longer belongs to this file
 				must(t, os.WriteFile(log, lost, 0o600))
 				if uuidOf(t, path) == uuid {
-					t.Error("it still is the file of the log that was given up")
+					t.Error("the file still has the UUID of the discarded log")
 				}
 			}
 			f := mustOpen(t, path, nil)
@@ -65,8 +65,8 @@ func TestDiscardLog(t *testing.T) {
 	}
 }
 
-// TestDiscardBesideALaterLog: an old copy of a file lies beside a log of a later time (L2).
-// DiscardLog makes it usable, and the log does not count when it comes back.
+// TestDiscardBesideALaterLog: an old copy of a file is beside a later log (L2). DiscardLog makes the
+// copy usable. If the log then comes back, it does not count.
 func TestDiscardBesideALaterLog(t *testing.T) {
 	for _, state := range []string{"clean", "live", "sealed"} {
 		f, path := mustCreate(t, &Options{Capacity: 10_000})
@@ -84,7 +84,7 @@ func TestDiscardBesideALaterLog(t *testing.T) {
 		if state != "live" {
 			f = mustOpen(t, path, &OpenOptions{CommitInterval: -1})
 		} else {
-			for range 2 { // after one, the log still has all that the old copy lacks
+			for range 2 { // after only one, the log would still have all that the old copy lacks
 				must(t, f.Checkpoint(context.Background()))
 			}
 		}
@@ -106,9 +106,9 @@ func TestDiscardBesideALaterLog(t *testing.T) {
 	}
 }
 
-// TestDiscardAfterAPowerLoss: a power loss leaves parts of an operation, without the log that
-// would complete it. DiscardLog removes a stash entry that no lookup finds, makes a removal
-// counter even again, and returns an error and leaves the file as it is if a line breaks a rule.
+// TestDiscardAfterAPowerLoss: a power loss leaves parts of an operation, and the log that would complete
+// it is lost. DiscardLog removes a stash entry that no lookup finds, and makes a removal counter even
+// again. If a line breaks a rule, it returns an error and leaves the file as it is.
 func TestDiscardAfterAPowerLoss(t *testing.T) {
 	edit := func(path string, words map[int64]uint64) {
 		t.Helper()
@@ -128,7 +128,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 		layout.OffStash + 16*7:                     3, // half an entry: its count was not stored yet
 		layout.OffStash + 16*9 + 8:                 1<<32 | 1,
 		layout.OffStash + 16*layout.StashEntries/2: 1 << 40,
-		layout.OffStash + 16*11:                    1 << 63, // a group mark, in a place that has none
+		layout.OffStash + 16*11:                    1 << 63, // a group mark in an entry without one
 	})
 	if found, err := DiscardLog(path); err != nil || found.Length != 300 {
 		t.Fatalf("%+v, %v", found, err)
@@ -147,7 +147,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 	edit(path, map[int64]uint64{layout.OffRegion: 1 << 59}) // a bit that no bucket of 7 slots uses
 	before := contents(t, filepath.Dir(path))
 	if _, err := DiscardLog(path); !errors.Is(err, ErrCorrupt) || !maps.Equal(contents(t, filepath.Dir(path)), before) {
-		t.Errorf("%v, or it has changed something", err)
+		t.Errorf("%v, or DiscardLog changed a file", err)
 	}
 }
 
@@ -159,8 +159,8 @@ func uuidOf(t *testing.T, path string) [16]byte {
 	return head.Superblock.UUID()
 }
 
-// mustBeEven checks that every removal counter of a file, and its epoch, is even: an odd one
-// would turn every "no" of its lines into "maybe" for ever.
+// mustBeEven checks that every removal counter of a file, and its epoch, is even. If a counter were odd,
+// lookups of its lines would never answer "certainly not".
 func mustBeEven(t *testing.T, path string) {
 	t.Helper()
 	data := readFile(t, path)
@@ -192,9 +192,9 @@ func TestRecoveryEvensCounters(t *testing.T) {
 	mustBeEven(t, path)
 }
 
-// TestLostBits: a power loss may have kept from the disk the bits that an item left in
-// its home line but not its new place, and the log with both is lost. DiscardLog finds the item. Of a
-// clean file, Verify reports a guest without a bit at home (F11).
+// TestLostBits: after a power loss, the disk may have an item in its new place, but not its overflow bit
+// in its home line, and the log with both may be lost. DiscardLog sets the bit. In a clean file, Verify
+// reports a guest whose overflow bit is not set (F11).
 func TestLostBits(t *testing.T) {
 	for _, live := range []bool{true, false} {
 		f, path := mustCreate(t, &Options{Layout: layout.Compact, Capacity: 1000})
@@ -219,7 +219,7 @@ func TestLostBits(t *testing.T) {
 			clear(bits)
 		}
 		if must(t, os.WriteFile(path, data, 0o600)); cleared == 0 {
-			t.Fatal("no line has led on")
+			t.Fatal("no line had an overflow bit")
 		}
 		if !live {
 			var e *CorruptError

@@ -45,7 +45,7 @@ func Example() {
 	// false
 }
 
-// seen inserts, asks and deletes.
+// seen inserts a key, looks keys up, and deletes the key.
 func seen() error {
 	o := &mmapfilter.Options{Capacity: 10_000_000, FalsePositiveRate: 0.001}
 	f, err := mmapfilter.OpenOrCreate("seen.mmf", o, nil)
@@ -56,18 +56,18 @@ func seen() error {
 	if err := f.Insert([]byte("apple")); err != nil { // survives kill -9 once it returns nil
 		return err
 	}
-	if err := f.Sync(); err != nil { // and a power loss once this does
+	if err := f.Sync(); err != nil { // survives a power loss once this returns nil
 		return err
 	}
 	fmt.Println(f.ContainsString("apple"))  // maybe
 	fmt.Println(f.ContainsString("potato")) // certainly not
-	_, err = f.Delete([]byte("apple"))      // inserted keys only: others may look like one that is there
+	_, err = f.Delete([]byte("apple"))      // only keys that were inserted: other keys may look like one
 	return err
 }
 
-// A consumer of a stream puts what it has seen into a filter. SyncAt notes the position in the
-// stream with each commit. After a crash or a close the consumer continues where the durable
-// operations end: none is lost, and none is done twice.
+// A consumer applies the changes of a stream to a filter. SyncAt stores the position in the stream with
+// each commit. After a crash or a close, the consumer continues where the durable operations end, so no
+// change is lost or applied twice.
 func ExampleFilter_SyncAt() {
 	inTemp(func() error {
 		stream := []string{"+apple", "+banana", "-apple", "+cherry", "+damson", "-banana"}
@@ -117,8 +117,8 @@ func ExampleFilter_SyncAt() {
 	// 2 keys
 }
 
-// InsertUnique is a lookup and an insert in one step: of all workers that are given a URL,
-// exactly one crawls it.
+// InsertUnique is a lookup and an insert in one step. If several workers get the same URL, exactly one
+// of them crawls it.
 func ExampleFilter_InsertUnique() {
 	inTemp(func() error {
 		f, err := mmapfilter.Create("crawled.mmf", &mmapfilter.Options{Capacity: 1_000_000, FalsePositiveRate: 1e-6})
@@ -142,10 +142,10 @@ func ExampleFilter_InsertUnique() {
 	// crawl /b
 }
 
-// A crawler's set of seen URLs, created or opened, that grows by itself. It goes through a list of
-// links in batches, and fetches those that are new. SyncAt notes how many links are done: after a crash
-// it goes on there. DurableOps says how many of the next ones are in the set already: they may not have
-// been fetched, so they are fetched again.
+// A crawler keeps the URLs that it has seen in a filter that grows by itself. It goes through a list of
+// links in batches, and fetches the new ones. SyncAt stores how many links are done, and after a crash
+// the crawler goes on there. DurableOps says how many of the next links are in the filter already. These
+// may not have been fetched, so the crawler fetches them again.
 func ExampleOpenOrCreate() {
 	links := [][]byte{[]byte("/a"), []byte("/b"), []byte("/a"), []byte("/c"), []byte("/b"), []byte("/d")}
 	crawl := func(fetch func(url []byte) error) error {
@@ -236,18 +236,18 @@ func ExampleBuild() {
 	// Output: 3 true false
 }
 
-// A garbage collector marks the chunks of all files in a filter, and sweeps those that are certainly
-// not in it: a false positive keeps a dead chunk, and no live one is lost. Each run has a seed of its
-// own, so that the next one sweeps what this one has kept. Walk every file, whatever a filter says of
-// it: the chunks of one that is passed over by mistake would have no marks.
+// A garbage collector marks the chunks of all files in a filter, and removes the chunks that are
+// certainly not in the filter. A false positive keeps a dead chunk, but no live chunk is lost. Each run
+// has its own seed, so that the next run removes dead chunks that this one has kept. Walk every file,
+// whatever another filter says about it: if a file is skipped by mistake, its chunks get no marks.
 func ExampleBuild_markSet() {
 	inTemp(func() error {
 		chunk := func(i int) string { return fmt.Sprint("chunk ", i) }
-		store := map[string]bool{} // all chunks; true if a file has it, which the collector does not know
+		store := map[string]bool{} // for each chunk, whether a file has it; unknown to the collector
 		for i := range 10_000 {
 			store[chunk(i)] = i%2 == 0
 		}
-		walk := func(yield func([]byte, error) bool) { // the chunks that files have
+		walk := func(yield func([]byte, error) bool) { // yields the chunks of all files
 			for i := 0; i < 10_000; i += 2 {
 				if !yield([]byte(chunk(i)), nil) {
 					return
@@ -255,7 +255,7 @@ func ExampleBuild_markSet() {
 			}
 		}
 		for run := range 2 {
-			seed := uint64(run + 1) // a random one, but here
+			seed := uint64(run + 1) // in a real program, a random number
 			marks, err := mmapfilter.Build(context.Background(), "marks.mmf", &mmapfilter.Options{Seed: seed}, walk)
 			if err != nil {
 				return err
@@ -279,8 +279,8 @@ func ExampleBuild_markSet() {
 	// 5000 live chunks, 1 dead ones
 }
 
-// A cursor is like those of bbolt, Pebble and database/sql: the caller advances it to the end
-// and then asks for its error.
+// A cursor is like the cursors of bbolt, Pebble and database/sql: the caller advances it to the end, and
+// then asks for its error.
 type cursor struct {
 	rows [][2]string
 	at   int
@@ -290,7 +290,7 @@ func (c *cursor) Next() bool  { c.at++; return c.at <= len(c.rows) }
 func (c *cursor) Key() []byte { return []byte(c.rows[c.at-1][0]) }
 func (c *cursor) Err() error  { return nil }
 
-// Build takes keys from a database cursor, which may be far more than memory holds.
+// Build takes keys from a database cursor. There may be far more keys than fit in memory.
 func ExampleBuild_cursor() {
 	inTemp(func() error {
 		rows := &cursor{rows: [][2]string{{"alice", "1"}, {"bob", "2"}}}
@@ -329,8 +329,6 @@ func ExampleOpenReadOnly() {
 	// Output: [true true false]
 }
 
-// A server follows a filter that another program rebuilds now and then. It answers requests from
-// the newest complete file, and a monitor reads its state.
 // keysOf yields keys.
 func keysOf(keys ...string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
@@ -369,8 +367,8 @@ func ExampleOpenBytes() {
 	// Output: true false
 }
 
-// A file of a file system, such as os.DirFS or an embed.FS, is read where it lies: a line for each
-// lookup.
+// A file of an fs.FS, such as os.DirFS or embed.FS, is not copied: each lookup of an absent key reads
+// only a line of it.
 func ExampleOpenReaderAt() {
 	inTemp(func() error {
 		built, err := mmapfilter.Build(context.Background(), "users.mmf", nil, keysOf("alice", "bob"))
@@ -394,7 +392,7 @@ func ExampleOpenReaderAt() {
 		}
 		defer f.Close()
 		fmt.Println(f.ContainsString("alice"), f.ContainsString("carol"))
-		fmt.Println(f.Err()) // nil: the answers are those of one file
+		fmt.Println(f.Err()) // nil: all answers are from the same file
 		return nil
 	})
 	// Output:
@@ -402,6 +400,8 @@ func ExampleOpenReaderAt() {
 	// <nil>
 }
 
+// A server follows a filter that another program rebuilds now and then. It answers requests from the
+// newest complete file, and publishes the state of the filter to a monitor.
 func ExampleFollow() {
 	inTemp(func() error {
 		blocked, err := mmapfilter.Follow("blocked.mmf", &mmapfilter.OpenOptions{WaitForFile: true})
@@ -430,7 +430,7 @@ func ExampleFollow() {
 			fmt.Println(user, response.StatusCode)
 		}
 
-		ask("alice") // there is no file yet: everything is "maybe"
+		ask("alice") // there is no file yet, so every answer is "maybe"
 		if err := os.WriteFile("blocked.txt", []byte("mallory\n"), 0o666); err != nil {
 			return err
 		}
@@ -439,7 +439,7 @@ func ExampleFollow() {
 			return err
 		}
 		built.Close()
-		if _, err := blocked.Refresh(); err != nil { // or wait for a tenth of a second
+		if _, err := blocked.Refresh(); err != nil { // without this call, it takes a tenth of a second
 			return err
 		}
 		ask("alice")
@@ -454,8 +454,8 @@ func ExampleFollow() {
 	// true
 }
 
-// A filter that keeps the hashes of its items is rebuilt without their keys, here for a hundred
-// times as many. Inserts, deletes and lookups of other goroutines go on meanwhile.
+// A filter that keeps its hashes can be rebuilt without its keys, here for a hundred times as many
+// items. Inserts, deletes and lookups of other goroutines go on meanwhile.
 func ExampleFilter_Rebuild() {
 	inTemp(func() error {
 		f, err := mmapfilter.Create("users.mmf", &mmapfilter.Options{Capacity: 1000, KeepHashes: true})
@@ -480,7 +480,7 @@ func ExampleFilter_Rebuild() {
 	// 100000 3 true
 }
 
-// A copy for a backup, made while the filter is written to.
+// Snapshot makes a copy for a backup while the filter is open for writing.
 func ExampleFilter_Snapshot() {
 	inTemp(func() error {
 		f, err := mmapfilter.Create("users.mmf", &mmapfilter.Options{Capacity: 1000})

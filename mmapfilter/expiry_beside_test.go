@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestFilesKeepTheirExpiry: what takes the place of a file lets keys leave after the same time, with the
-// ages that they had; a copy without hashes keeps them all.
+// TestFilesKeepTheirExpiry: in a file that takes the place of another, keys expire after the same time,
+// and keep their ages. In a copy without hashes, no keys expire.
 func TestFilesKeepTheirExpiry(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path string) error{
 		"Rebuild": func(t *testing.T, path string) error {
@@ -22,7 +22,7 @@ func TestFilesKeepTheirExpiry(t *testing.T) {
 		"Repair": func(t *testing.T, path string) error {
 			repaired, err := Repair(t.Context(), path, nil)
 			if !repaired {
-				t.Error("it was not damaged")
+				t.Error("Repair found no damage")
 			}
 			return err
 		},
@@ -49,7 +49,7 @@ func TestFilesKeepTheirExpiry(t *testing.T) {
 			f = mustOpen(t, path, nil)
 			clock.add(12*time.Hour + 72*time.Minute) // 5 %
 			if _, err := f.Expire(t.Context()); err != nil || countOf(f, 0, 100) > 0 || f.Stats().ExpireAfter != 24*time.Hour {
-				t.Errorf("%d keys have not left: %v, %+v", countOf(f, 0, 100), err, f.Stats())
+				t.Errorf("%d keys have not expired: %v, %+v", countOf(f, 0, 100), err, f.Stats())
 			}
 			mustHave(t, f, 100, 200)
 			copied := filepath.Join(t.TempDir(), "copy.mmf")
@@ -58,7 +58,7 @@ func TestFilesKeepTheirExpiry(t *testing.T) {
 			c := mustOpen(t, copied, nil)
 			clock.add(48 * time.Hour)
 			if n, err := c.Expire(t.Context()); n != 0 || err != nil || c.Stats().ExpireAfter != 0 {
-				t.Errorf("of the copy %d have left: %v", n, err)
+				t.Errorf("in the copy, %d keys have expired: %v", n, err)
 			}
 			mustHave(t, c, 100, 200)
 			must(t, errors.Join(c.Close(), f.Close()))
@@ -66,8 +66,8 @@ func TestFilesKeepTheirExpiry(t *testing.T) {
 	}
 }
 
-// TestBuildKeepsExpiry: a file that Build puts in the place of another one goes on as that one did; its
-// keys are as old as itself.
+// TestBuildKeepsExpiry: if Build replaces a file whose keys expire, the keys of the new file expire
+// after the same time, counted from the Build.
 func TestBuildKeepsExpiry(t *testing.T) {
 	clock := setFakeClock(t)
 	f, path := mustCreate(t, expiring(24*time.Hour))
@@ -84,7 +84,7 @@ func TestBuildKeepsExpiry(t *testing.T) {
 	must(t, f.Close())
 }
 
-// TestExpiryWithoutHashes: if the hashes are lost, keys stay, and the filter says so.
+// TestExpiryWithoutHashes: if the hashes are lost, keys do not expire, and the filter reports this.
 func TestExpiryWithoutHashes(t *testing.T) {
 	clock := setFakeClock(t)
 	f, path := mustCreate(t, expiring(time.Hour))
@@ -109,8 +109,8 @@ func TestExpiryWithoutHashes(t *testing.T) {
 	}
 }
 
-// TestGrowthWithAClockBehind covers C10: a growth while the clock is behind for a moment, as when a
-// machine starts, makes no key older.
+// TestGrowthWithAClockBehind covers C10: if the clock is behind for a moment during a growth, as when a
+// machine starts, no key becomes older.
 func TestGrowthWithAClockBehind(t *testing.T) {
 	clock := setFakeClock(t)
 	o := expiring(32 * time.Hour)
@@ -123,7 +123,7 @@ func TestGrowthWithAClockBehind(t *testing.T) {
 	mustInsert(t, f, 90, 200)
 	must(t, f.Sync())
 	if f.Stats().Rebuilds == 0 {
-		t.Fatal("it has not grown")
+		t.Fatal("the filter has not grown")
 	}
 	clock.now.Store(right)
 	clock.add(31 * time.Hour)

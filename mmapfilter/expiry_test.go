@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A fakeClock is the clock of a test.
+// A fakeClock is a clock that a test sets.
 type fakeClock struct{ now atomic.Uint64 }
 
 func setFakeClock(t *testing.T) *fakeClock {
@@ -28,7 +28,8 @@ func setFakeClock(t *testing.T) *fakeClock {
 
 func (c *fakeClock) add(d time.Duration) { c.now.Add(uint64(d)) }
 
-// expiring makes options for a filter that answers for absent keys as good as never with "maybe".
+// expiring returns options for a filter whose keys expire, and which almost never answers "maybe" for an
+// absent key.
 func expiring(after time.Duration) *Options {
 	return &Options{Capacity: 3000, FalsePositiveRate: 1e-8, Seed: 7, ExpireAfter: after, CommitInterval: -1}
 }
@@ -36,12 +37,12 @@ func expiring(after time.Duration) *Options {
 func mustExpireNow(t *testing.T, f *Filter, want uint64) {
 	t.Helper()
 	if n, err := f.Expire(t.Context()); n != want || err != nil {
-		t.Errorf("%d have expired, not %d: %v", n, want, err)
+		t.Errorf("%d keys have expired, not %d: %v", n, want, err)
 	}
 }
 
-// TestKeysLeaveInTime covers C10: no key leaves before its time, and none more than 5 % late, whatever
-// else is done to the filter: inserts, repeats, deletes, rebuilds, growth, short openings, kills.
+// TestKeysLeaveInTime covers C10: no key expires before its time, and none more than 5 % late, whatever
+// else happens to the filter: inserts, repeats, deletes, rebuilds, growth, short openings, kills.
 func TestKeysLeaveInTime(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"two minutes": func(o *Options) { o.ExpireAfter = 2 * time.Minute },
@@ -66,19 +67,19 @@ func TestKeysLeaveInTime(t *testing.T) {
 	}
 }
 
-// An expiryRun does things to a filter whose keys leave, and knows when each key was inserted.
+// An expiryRun operates on a filter whose keys expire, and knows when each key was inserted.
 type expiryRun struct {
 	*testing.T
 	f       *Filter
 	path    string
 	clock   *fakeClock
 	length  time.Duration
-	repeats bool // InsertUnique is called for keys that are there, so that keys may lean
+	repeats bool // InsertUnique is called for keys in the filter, so that it may leave keys out
 	rng     *rand.Rand
 	born    []uint64 // by key; 0 if it was deleted
 }
 
-// create makes the filter in memory, since it syncs often.
+// create makes the filter on a file system in memory, since it syncs often.
 func (r *expiryRun) create(o *Options) {
 	r.path = filepath.Join(memoryDir(r), "filter.mmf")
 	f, err := Create(r.path, o)
@@ -108,7 +109,7 @@ func (r *expiryRun) step() {
 			r.born[i] = 0
 		}
 	}
-	must(r, r.f.Sync()) // their time is that of the commit
+	must(r, r.f.Sync()) // the keys get the time of this commit
 	switch r.rng.IntN(12) {
 	case 0:
 		must(r, r.f.Rebuild(r.Context(), nil))
@@ -126,7 +127,7 @@ func (r *expiryRun) step() {
 		r.path = killed
 		r.f = mustOpen(r, r.path, &OpenOptions{CommitInterval: -1})
 	}
-	r.f.growth.Lock() // what comes during a growth is committed again at its end
+	r.f.growth.Lock() // keys inserted during a growth get the time of its end: let none be under way
 	r.clock.add(time.Duration(r.rng.Int64N(int64(r.length / 10))))
 	r.f.growth.Unlock()
 	if _, err := r.f.Expire(r.Context()); err != nil {
@@ -142,11 +143,11 @@ func (r *expiryRun) check() {
 	for i, born := range r.born {
 		age := r.clock.now.Load() - born
 		switch found := r.f.Contains(r.key(i)); {
-		case born == 0: // if its delete waits, it is there until the next rebuild
+		case born == 0: // a key whose delete waits is found until the next rebuild
 		case !found && age < uint64(r.length):
-			r.Fatalf("key %d has left after %v", i, time.Duration(age))
+			r.Fatalf("key %d has expired after %v", i, time.Duration(age))
 		case found && age > uint64(r.length)+late && !r.maybe(i):
-			r.Fatalf("key %d is there after %v", i, time.Duration(age))
+			r.Fatalf("key %d has not expired after %v", i, time.Duration(age))
 		}
 	}
 	if s := r.f.Stats(); s.ExpireErr != "" || s.ExpireAfter != r.length {
@@ -154,8 +155,8 @@ func (r *expiryRun) check() {
 	}
 }
 
-// maybe reports whether a lookup of key i says "maybe" because of another key: while the filter grows,
-// this is a matter of luck, since the number of lines is.
+// maybe reports whether a lookup of key i answers "maybe" because of another key. While the filter
+// grows, this depends on chance, because the number of lines does.
 func (r *expiryRun) maybe(i int) bool {
 	r.f.growth.Lock()
 	defer r.f.growth.Unlock()
@@ -169,8 +170,8 @@ func (r *expiryRun) maybe(i int) bool {
 	return !r.f.Contains(r.key(i)) // a growth has ended since
 }
 
-// TestAgesAreJoinedByTime covers C10: a rebuild keeps the times of few keys that came slowly as well as
-// those of many that came at once.
+// TestAgesAreJoinedByTime covers C10: a rebuild keeps the times of a few keys that came slowly, and
+// those of many keys that came at once.
 func TestAgesAreJoinedByTime(t *testing.T) {
 	r := expiryRun{T: t, clock: setFakeClock(t), length: 320 * time.Hour}
 	o := expiring(r.length)
@@ -217,8 +218,8 @@ func keptOf(t *testing.T, f *Filter) recovery.Kept {
 	return kept
 }
 
-// TestKilledBeforeTheRebuild covers C10: deletes that wait, since keys lean, are carried out although
-// the process died before the rebuild.
+// TestKilledBeforeTheRebuild covers C10: deletes wait for a rebuild if InsertUnique has left keys out.
+// They take effect even if the process dies before the rebuild.
 func TestKilledBeforeTheRebuild(t *testing.T) {
 	clock := setFakeClock(t)
 	f, path := mustCreate(t, expiring(time.Hour))
@@ -243,8 +244,8 @@ func TestKilledBeforeTheRebuild(t *testing.T) {
 	f.Close()
 }
 
-// TestExpiryDoesNotCount covers C10: what leaves by itself does not count as an operation, also after a
-// kill, so that DurableOps goes on saying which of the caller's are durable.
+// TestExpiryDoesNotCount covers C10: the deletes of expired keys do not count as operations, also after
+// a kill. So DurableOps still says which operations of the caller are durable.
 func TestExpiryDoesNotCount(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		clock := setFakeClock(t)
@@ -267,8 +268,9 @@ func TestExpiryDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestExpiryWithWrongClocks covers C10: a clock that was ahead keeps keys no longer than until the
-// rebuild that finds it set back, and a window after it. A clock that is set back makes no key leave.
+// TestExpiryWithWrongClocks covers C10. If a clock was ahead, its keys stay at most until a rebuild
+// finds that it was set back, and then for the time after which keys expire. If a clock is set back, no
+// key expires.
 func TestExpiryWithWrongClocks(t *testing.T) {
 	const hour = time.Hour
 	for name, wrong := range map[string]time.Duration{"ahead by years": 50_000 * hour, "ahead by hours": 30 * hour, "back by years": -50_000 * hour, "back by hours": -30 * hour} {
@@ -292,7 +294,7 @@ func TestExpiryWithWrongClocks(t *testing.T) {
 			f.growth.Lock()
 			e := &f.growth.expiry
 			if i == 0 && (f.Stats().Rebuilds > 0 || e.behind.IsZero() != (wrong < 0)) {
-				t.Errorf("%s: a rebuild at once, or none that comes later", name)
+				t.Errorf("%s: a rebuild came at once, or none is due later", name)
 			}
 			if !e.behind.IsZero() {
 				e.behind = e.behind.Add(-hour)
@@ -310,9 +312,9 @@ func TestExpiryWithWrongClocks(t *testing.T) {
 			}
 		}
 		if left := countOf(f, 0, 200); left > 0 {
-			t.Errorf("%s: %d keys have not left", name, left)
+			t.Errorf("%s: %d keys have not expired", name, left)
 		}
-		mustHave(t, f, 200, 201) // it has been inserted again and again
+		mustHave(t, f, 200, 201) // this key was inserted again and again
 		f.Close()
 	}
 }
@@ -322,7 +324,7 @@ func countOf(f *Filter, from, to uint64) int {
 	return found
 }
 
-// TestKeysLeaveInTheBackground: keys leave while nobody calls the filter.
+// TestKeysLeaveInTheBackground: keys expire while nobody calls the filter.
 func TestKeysLeaveInTheBackground(t *testing.T) {
 	clock := setFakeClock(t)
 	o := expiring(10 * time.Second)
@@ -339,13 +341,13 @@ func TestKeysLeaveInTheBackground(t *testing.T) {
 	}
 	mustHave(t, f, 500, 600)
 	if n := countOf(f, 0, 500); n != 0 {
-		t.Errorf("%d are left", n)
+		t.Errorf("%d keys are left", n)
 	}
 	f.Close()
 }
 
-// TestShortOpeningsExpire: keys leave a filter that is only open for short times, and what has been done
-// for a step is not done again in each.
+// TestShortOpeningsExpire: keys expire in a filter that is open only for short times. Once the keys of a
+// step have expired, later openings in this step do not look for them again.
 func TestShortOpeningsExpire(t *testing.T) {
 	clock := setFakeClock(t)
 	f, path := mustCreate(t, expiring(time.Hour))
@@ -363,13 +365,13 @@ func TestShortOpeningsExpire(t *testing.T) {
 	}
 	f = mustOpen(t, path, nil)
 	if o, _, _, err := f.sweep(t.Context(), 0); o != nil || err != nil {
-		t.Error("the same step again", err)
+		t.Error("an opening does the same step again", err)
 	}
 	f.Close()
 }
 
-// TestRebuildsComeFirst: what expires in the background does not hold up a rebuild, which makes room for
-// inserts that wait; and goes on after it.
+// TestRebuildsComeFirst: an expiry in the background does not delay a rebuild, for which inserts may
+// wait. It goes on after the rebuild.
 func TestRebuildsComeFirst(t *testing.T) {
 	clock := setFakeClock(t)
 	o := expiring(24 * time.Hour)
@@ -396,7 +398,8 @@ func TestRebuildsComeFirst(t *testing.T) {
 	f.Close()
 }
 
-// TestExpiryOptions: which times are possible; that a file keeps its own; and that Open changes it.
+// TestExpiryOptions checks which times ExpireAfter allows, that a file keeps its time, and that Open can
+// change it.
 func TestExpiryOptions(t *testing.T) {
 	setFakeClock(t)
 	dir := t.TempDir()
