@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestContainsAgree: every kind of lookup gives the same answer.
+// TestContainsAgree: all kinds of lookups give the same answers.
 func TestContainsAgree(t *testing.T) {
 	f, path := mustBuild(t, nil, numbers(0, 5000))
 	for r := range len(residencyNames) {
@@ -94,7 +94,8 @@ func TestContainsAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestOpenLeaksNothing opens and closes filters, successfully and not.
+// TestOpenLeaksNothing opens and closes a filter, and tries to open a bad file. Neither must leave a
+// goroutine, descriptor or mapping behind.
 func TestOpenLeaksNothing(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	bad := filepath.Join(t.TempDir(), "bad")
@@ -115,7 +116,7 @@ func TestOpenLeaksNothing(t *testing.T) {
 			t.Fatal("opened")
 		}
 	}
-	for range 10 { // cleanups run after the collection that finds them due
+	for range 10 { // cleanups run after a collection
 		runtime.GC()
 	}
 	if after, m := leaks(t), mappings(); after != before || m > mapped {
@@ -123,8 +124,8 @@ func TestOpenLeaksNothing(t *testing.T) {
 	}
 }
 
-// TestChecked cuts a file short while it is mapped. Lookups that need the missing part say
-// "maybe", and Err says why; the others are right.
+// TestChecked cuts a file short while it is mapped. Lookups that need the missing part answer "maybe",
+// and Err says why. All other lookups give right answers.
 func TestChecked(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 500_000))
 	f := mustOpenReadOnly(t, path, &OpenOptions{Checked: true})
@@ -141,11 +142,11 @@ func TestChecked(t *testing.T) {
 	for range 2 {
 		found, _ := answers()
 		if found < asked*4/10 || found > asked*6/10 {
-			t.Errorf("%d of %d are answered maybe, with half of the file gone", found, asked)
+			t.Errorf("with half of the file gone, %d of %d answers are maybe", found, asked)
 		}
 	}
 	if all, asked := countFound(f, numbers(0, 100_000)); all != asked {
-		t.Errorf("%d of %d keys are answered absent", asked-all, asked)
+		t.Errorf("for %d of %d keys, the answer is certainly not", asked-all, asked)
 	}
 	var e *CorruptError
 	if err := f.Err(); !errors.As(err, &e) || e.Region != layout.RegionBuckets || e.Offset < info.Size()/2/layout.PageBytes*layout.PageBytes || e.Offset >= info.Size() {
@@ -153,7 +154,7 @@ func TestChecked(t *testing.T) {
 	}
 	byKey, byHash := 0, 0
 	for i := range 1000 {
-		if f.Contains(fmt.Appendf(nil, "key %06d", i)) { // of a length that a direct look hashes
+		if f.Contains(fmt.Appendf(nil, "key %06d", i)) { // a key short enough for a Direct
 			byKey++
 		}
 		if f.ContainsHash(spread(i)) {
@@ -167,22 +168,22 @@ func TestChecked(t *testing.T) {
 	for key := range numbers(0, 1000) {
 		switch n := f.Count(key); n {
 		case 0:
-			t.Fatal("a key that is there counts as none")
+			t.Fatal("the count of a key in the filter is 0")
 		case unknownCount:
 			unknown++
 		}
 	}
 	if unknown < 400 {
-		t.Errorf("of 1,000 keys %d cannot be counted", unknown)
+		t.Errorf("of 1,000 keys, only %d cannot be counted", unknown)
 	}
 	f.Stats()
 	if err := f.Close(); !errors.As(err, &e) {
-		t.Errorf("Close says %v", err)
+		t.Errorf("Close returns %v", err)
 	}
 }
 
-// A hookContext calls a function when it is first asked for an error. Verify asks between
-// opening the file and reading its lines.
+// A hookContext calls a function when its Err is first called. Verify calls Err after it has opened a
+// file, and before it reads the lines.
 type hookContext struct {
 	context.Context
 	once sync.Once
@@ -195,7 +196,7 @@ func (c *hookContext) Err() error {
 	return nil
 }
 
-// A countedContext ends once its error has been asked for so many times.
+// A countedContext ends after a number of calls of Err.
 type countedContext struct {
 	context.Context
 	left atomic.Int64
@@ -214,8 +215,8 @@ func (c *countedContext) Err() error {
 	return nil
 }
 
-// TestOpenOfAFileCutShort covers R5: some choices read the whole file before the call that opens
-// it returns, report how far they are, and find out if it is cut short meanwhile.
+// TestOpenOfAFileCutShort covers R5: with some residencies, opening reads the whole file and reports its
+// progress. If the file is cut short meanwhile, opening fails.
 func TestOpenOfAFileCutShort(t *testing.T) {
 	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, nil, numbers(0, 1000))
@@ -230,7 +231,7 @@ func TestOpenOfAFileCutShort(t *testing.T) {
 		t.Skip("it builds a file of 100 MB")
 	}
 	for _, r := range []Residency{ResidencyPopulate, ResidencyLock, ResidencyHeap} {
-		_, path := mustBuild(t, &Options{Capacity: 60_000_000}, numbers(0, 1000)) // more than one step of 64 MiB
+		_, path := mustBuild(t, &Options{Capacity: 60_000_000}, numbers(0, 1000)) // larger than one step of 64 MiB
 		_, err := OpenReadOnly(path, &OpenOptions{Residency: r, Progress: func(done, total int64) {
 			if done < total {
 				if err := os.Truncate(path, 50_000); err != nil {
@@ -292,7 +293,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestPlan checks plans against the options, over all rates.
+// TestPlan checks that plans fulfil the options, for all rates.
 func TestPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := &Options{
@@ -332,7 +333,7 @@ func TestStats(t *testing.T) {
 	found, asked := countFound(f, numbers(1<<40, 1<<40+1_000_000))
 	measured := float64(found) / float64(asked)
 	if s.EstimatedRate < 0.9*measured || s.EstimatedRate > 1.1*measured {
-		t.Errorf("the rate is estimated %v and measured %v", s.EstimatedRate, measured)
+		t.Errorf("the estimated rate is %v, and the measured rate %v", s.EstimatedRate, measured)
 	}
 	f, _ = mustBuild(t, &Options{Layout: layout.Packed, FingerprintBits: 12}, numbers(0, 100_000))
 	if p, _ := (&Options{Layout: layout.Packed, FingerprintBits: 12}).Plan(); f.Stats().TargetRate != p.PredictedRate || f.Stats().FingerprintBits != 12 {

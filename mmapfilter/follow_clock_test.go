@@ -25,14 +25,14 @@ func followByClock(t *testing.T, path string, opts *OpenOptions) (*Follower, *ha
 	return f, c
 }
 
-// look lets the follower look, and returns how long it then wants to wait.
+// look lets the follower look once, and returns for how long it then waits.
 func (c *handClock) look() time.Duration {
 	c.ticks <- time.Time{}
 	return <-c.waits
 }
 
-// TestFollowLooks: the goroutine looks once per interval, continues after errors, and ends with
-// Close.
+// TestFollowLooks: the goroutine of a follower looks once per interval, continues after errors, and ends
+// with Close.
 func TestFollowLooks(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	before := leaks(t)
@@ -40,7 +40,7 @@ func TestFollowLooks(t *testing.T) {
 		publish(t, path, image(t, nil, numbers(0, 1000)))
 		f, clock := followByClock(t, path, &OpenOptions{FollowInterval: interval})
 		if first := <-clock.waits; first != want {
-			t.Errorf("it waits for %v at first", first)
+			t.Errorf("the first wait is %v", first)
 		}
 		for n := uint64(2000); n < 2010; n++ {
 			publish(t, path, image(t, nil, numbers(0, n)))
@@ -63,7 +63,7 @@ func TestFollowLooks(t *testing.T) {
 	}
 }
 
-// TestFollowFailedLook: after a look that took long and failed, the next one comes late.
+// TestFollowFailedLook: after a look that took long and failed, the next look comes later than usual.
 func TestFollowFailedLook(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	var took time.Duration
@@ -84,24 +84,24 @@ func TestFollowFailedLook(t *testing.T) {
 	slow = true
 	publish(t, path, image(t, nil, numbers(0, 2000)))
 	if wait := clock.look(); wait < 3*took || took == 0 || !errors.Is(f.Err(), ErrCorrupt) {
-		t.Errorf("after %v it waits for %v, %v", took, wait, f.Err())
+		t.Errorf("after a failed look of %v, it waits for %v, %v", took, wait, f.Err())
 	}
 	slow = false
 	publish(t, path, image(t, nil, numbers(0, 2000)))
 	if wait := clock.look(); wait != interval || f.Err() != nil || f.Filter().Len() != 2000 {
-		t.Errorf("after a look that did not fail it waits for %v; %d keys, %v", wait, f.Filter().Len(), f.Err())
+		t.Errorf("after a look that did not fail, it waits for %v; %d keys, %v", wait, f.Filter().Len(), f.Err())
 	}
 }
 
-// TestFollowCloseAnywhere closes followers while they look, by themselves and on request, and
-// while other goroutines look keys up.
+// TestFollowCloseAnywhere closes followers while they look for a new file, in the background and in
+// Refresh, and while other goroutines look keys up.
 func TestFollowCloseAnywhere(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	versions := [][]byte{image(t, nil, numbers(0, 1000)), image(t, &Options{Seed: 5}, numbers(0, 3000)), nil}
 	before := leaks(t)
 	rounds := 100
 	if runtime.GOOS == "windows" {
-		rounds = 25 // opening a file takes long in Wine
+		rounds = 25 // opening a file is slow in Wine
 	}
 	for round := range rounds {
 		publish(t, path, versions[round%2])

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFollowWithoutPermission: a file without read permission is refused, and so is one whose
-// writer died if there is no write permission (R3).
+// TestFollowWithoutPermission: a follower refuses a file that it may not read. It also refuses a file
+// whose writer died if it may not write to the file (R3).
 func TestFollowWithoutPermission(t *testing.T) {
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
 	w, live := mustCreate(t, &Options{Capacity: 10_000})
@@ -27,8 +27,8 @@ func TestFollowWithoutPermission(t *testing.T) {
 	dir := filepath.Dir(path)
 	publish(t, path, good)
 	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0)))
-	// Each part has its own goroutine and thread. As root, which may do anything, it drops that
-	// right for its thread, which ends with it.
+	// Each part runs in its own goroutine. If the process is root, the part makes its thread act as
+	// another user on files. The thread ends with the goroutine.
 	without := func(name string, do func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			if os.Getuid() == 0 {
@@ -49,8 +49,8 @@ func TestFollowWithoutPermission(t *testing.T) {
 	mustServe(t, f, numbers(0, 3000))
 }
 
-// TestReadLockOfABystander: a process that may read a file whose writer died holds a read lock,
-// which prevents recovery. The error says so at once, and names the process.
+// TestReadLockOfABystander: a process holds a read lock on a file whose writer died, which prevents the
+// recovery. The error says so at once, and names the process.
 func TestReadLockOfABystander(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	bystander, err := os.Open(path)

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Each version of TestFollowUnderLoad has commonKeys keys that are in all of them, and markKeys
-// of its own.
+// Each version of the file in TestFollowUnderLoad has commonKeys keys that are in all versions, and
+// markKeys keys of its own.
 const (
 	commonKeys = 1000
 	markKeys   = 20
@@ -37,16 +37,16 @@ func versionKeys(v int) iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestFollowUnderLoad covers C1 for replaced files. A file of another size, seed and fingerprint
-// replaces the previous one 400 times. Meanwhile, followers of each residency answer "maybe"
-// to the keys in all of them, and answer each batch from one file. Replaced files are released.
+// TestFollowUnderLoad covers C1 for replaced files. 400 times, a file with another size, seed and
+// fingerprint length replaces the previous one. Meanwhile, followers with each residency must answer
+// "maybe" for the common keys, and answer each batch from one file. They must release replaced files.
 func TestFollowUnderLoad(t *testing.T) {
 	swaps := 400
 	if testing.Short() {
 		swaps = 100
 	}
 	if runtime.GOOS == "windows" {
-		swaps = 6 // opening a file takes long in Wine
+		swaps = 6 // opening a file is slow in Wine
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.mmf")
@@ -77,7 +77,7 @@ func TestFollowUnderLoad(t *testing.T) {
 					t.Errorf("%s: %v", Residency(i), err)
 					return
 				}
-				runtime.Gosched() // for the other goroutines, if there are more than processors
+				runtime.Gosched() // there may be more goroutines than processors
 			}
 		}()
 	}
@@ -88,7 +88,7 @@ func TestFollowUnderLoad(t *testing.T) {
 			mustSwap(t, f, true)
 			begun[i] = asked[i].Load()
 		}
-		for i := range followers { // until each has looked keys up since
+		for i := range followers { // wait until each has looked keys up in the new file
 			for asked[i].Load() == begun[i] && !failed.Load() {
 				runtime.Gosched()
 			}
@@ -96,8 +96,9 @@ func TestFollowUnderLoad(t *testing.T) {
 	}
 	stop.Store(true)
 	group.Wait()
-	// mappings counts those of files in the directory, including files without a name, if the system
-	// says: cleanups run after the collection that finds them due.
+	// mappings counts the mapped files of the directory, including files without a name, if the system
+	// tells. It waits until at most so many are left, because garbage is unmapped only after a
+	// collection.
 	mappings := func(most int) (n int) {
 		for range 1000 {
 			maps, _ := os.ReadFile("/proc/self/maps")
@@ -122,7 +123,7 @@ func TestFollowUnderLoad(t *testing.T) {
 // A followLoad looks keys up in a follower, again and again.
 type followLoad struct {
 	f     *Follower
-	marks int      // of all versions
+	marks int      // number of marks of all versions
 	keys  [][]byte // the marks of each version, then the common ones
 	found []bool
 }
@@ -139,8 +140,8 @@ func newLoad(f *Follower, versions int) *followLoad {
 	return l
 }
 
-// ask says what is wrong with the answers: a common key that is not found, or a batch that does
-// not have all marks of exactly one version.
+// ask looks all keys up, and returns an error if a common key is not found, or if a batch does not find
+// all marks of exactly one version.
 func (l *followLoad) ask() error {
 	l.f.ContainsBatch(l.keys, l.found)
 	whole := 0
@@ -150,7 +151,7 @@ func (l *followLoad) ask() error {
 		}
 	}
 	if whole != 1 {
-		return fmt.Errorf("a batch has the keys of %d versions", whole)
+		return fmt.Errorf("a batch finds the marks of %d versions", whole)
 	}
 	for i := l.marks; i < len(l.keys); i++ {
 		if !l.found[i] || i%10 == 0 && (!l.f.Contains(l.keys[i]) || !l.f.ContainsString(string(l.keys[i]))) {

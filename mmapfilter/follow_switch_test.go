@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// absentFrom returns a key that a filter denies.
+// absentFrom returns a key that is certainly not in a filter.
 func absentFrom(f interface{ Contains([]byte) bool }) []byte {
 	for key := range numbers(1<<50, 1<<51) {
 		if !f.Contains(key) {
@@ -26,9 +26,9 @@ func absentFrom(f interface{ Contains([]byte) bool }) []byte {
 	return nil
 }
 
-// TestFollowAtOnce covers R6: a follower whose next look is an hour away switches after one lookup
-// of any kind, once another file has taken the place of its own, in this process and in another
-// one.
+// TestFollowAtOnce covers R6: once another file has replaced the file of a follower, one lookup of any
+// kind makes the follower switch, even if its next look is an hour away. This process or another one
+// replaces the file.
 func TestFollowAtOnce(t *testing.T) {
 	if path := os.Getenv("MMAPFILTER_TEST_REBUILD"); path != "" { // the other process
 		w, err := Open(path, nil)
@@ -85,7 +85,7 @@ func TestFollowAtOnce(t *testing.T) {
 					t.Fatalf("%s: %v", how, err)
 				}
 				if !look(f, absent) && f.Stats().Swaps == 0 {
-					t.Errorf("%s, %s: the old file denies a key", how, kind)
+					t.Errorf("%s, %s: the old file answers certainly not", how, kind)
 				}
 				for f.Stats().Swaps == 0 {
 					runtime.Gosched()
@@ -116,9 +116,9 @@ func setEpoch(t *testing.T, path string, epoch uint64) (was uint64) {
 	return was
 }
 
-// TestFollowAwaits covers R6: a file that becomes superseded wakes the follower once. If the
-// new file does not have the name yet, the follower looks again soon, then ever less often. If
-// the file is superseded no more, and then again, it wakes the follower again.
+// TestFollowAwaits covers R6: a file that becomes superseded wakes the follower once. If the new file
+// does not have the name yet, the follower looks again soon, and then less and less often. If the file
+// is no longer superseded, and later is again, it wakes the follower again.
 func TestFollowAwaits(t *testing.T) {
 	needsReplacing(t)
 	_, path := mustBuild(t, nil, numbers(0, 800))
@@ -130,7 +130,7 @@ func TestFollowAwaits(t *testing.T) {
 	for range 2 {
 		epoch := setEpoch(t, path, layout.Superseded)
 		if !f.Contains(absent) {
-			t.Fatal("a file that is superseded denies a key")
+			t.Fatal("a superseded file answers certainly not")
 		}
 		waits := []time.Duration{<-clock.waits}
 		f.Contains(absent)
@@ -148,10 +148,10 @@ func TestFollowAwaits(t *testing.T) {
 		}
 		setEpoch(t, path, epoch)
 		if wait := clock.look(); wait != interval || f.Contains(absent) {
-			t.Errorf("once the file is superseded no more, it waits for %v", wait)
+			t.Errorf("once the file is no longer superseded, it waits for %v", wait)
 		}
 	}
-	// A file that is refused does not make it look more often.
+	// A refused file does not make the follower look more often.
 	data := readFile(t, path)
 	setEpoch(t, path, layout.Superseded)
 	publish(t, path, nil)
@@ -168,8 +168,8 @@ func TestFollowAwaits(t *testing.T) {
 	}
 }
 
-// TestFollowVerifies covers OpenOptions.VerifyBeforeSwitch: a damaged file does not take the place
-// of the one in use, which Follow itself refuses; a good one does.
+// TestFollowVerifies covers OpenOptions.VerifyBeforeSwitch: a follower does not switch to a damaged
+// file, but to a good one, and Follow refuses a damaged first file.
 func TestFollowVerifies(t *testing.T) {
 	good := image(t, &Options{FalsePositiveRate: 0.1, Seed: 5}, numbers(0, 3000))
 	for name, bad := range badFiles(t, good) {
@@ -183,7 +183,7 @@ func TestFollowVerifies(t *testing.T) {
 				f := mustFollow(t, path, &opts)
 				unwary := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: residency})
 				publish(t, path, bad.data)
-				mustSwap(t, unwary, true) // opening alone does not notice
+				mustSwap(t, unwary, true) // opening does not find the damage
 				mustRefuse(t, f, bad.verify, numbers(0, 1000))
 				if g, err := Follow(path, &opts); !errors.As(err, new(*CorruptError)) || g != nil || !strings.Contains(err.Error(), path) {
 					t.Errorf("a first file that is damaged: %v", err)
@@ -193,7 +193,7 @@ func TestFollowVerifies(t *testing.T) {
 				waits := mustFollow(t, late, &opts)
 				publish(t, late, bad.data)
 				if swapped, err := waits.Refresh(); swapped || !errors.Is(err, bad.verify) || !waits.Contains([]byte("any")) || !errors.Is(waits.Err(), bad.verify) {
-					t.Errorf("a damaged file that it waits for: %t, %v, %v", swapped, err, waits.Err())
+					t.Errorf("a damaged file, for a follower that waits for a file: %t, %v, %v", swapped, err, waits.Err())
 				}
 				for path, f := range map[string]*Follower{path: f, late: waits} {
 					publish(t, path, good)
@@ -205,8 +205,8 @@ func TestFollowVerifies(t *testing.T) {
 	}
 }
 
-// TestFollowVerifiesSuperseded covers K4: while a damaged file is in the place of the one in use,
-// which is superseded, no answer is "certainly not".
+// TestFollowVerifiesSuperseded covers K4: if a damaged file has replaced the file in use, the follower
+// does not switch, but the file in use is superseded. So no answer is "certainly not".
 func TestFollowVerifiesSuperseded(t *testing.T) {
 	needsReplacing(t)
 	_, path := mustBuild(t, nil, numbers(0, 1000))
@@ -226,8 +226,8 @@ func TestFollowVerifiesSuperseded(t *testing.T) {
 	mustSwap(t, f, true)
 }
 
-// TestFollowVerifiesNoWriters: a file that has a writer cannot be verified, nor one that answers
-// "maybe" to all keys.
+// TestFollowVerifiesNoWriters: a follower switches without a verification to a file that has a writer,
+// or that needs recovery and answers "maybe" for all keys, because neither can be verified.
 func TestFollowVerifiesNoWriters(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, VerifyBeforeSwitch: true, NoRecover: true, ServeUnrecovered: true})
@@ -242,11 +242,11 @@ func TestFollowVerifiesNoWriters(t *testing.T) {
 	if swapped, err := f.Refresh(); !swapped || err != nil || !errors.Is(f.Err(), ErrNeedsRecovery) {
 		t.Errorf("%t, %v, %v", swapped, err, f.Err())
 	}
-	w.Close() // its file has lost its name
+	w.Close() // may fail, because its file has no name
 }
 
-// TestFollowVerifyEnds: while a new file is verified, the old one answers. Close ends a verification
-// between two pieces of the file.
+// TestFollowVerifyEnds: while a follower verifies a new file, the old one answers. Close ends the
+// verification between two parts of the file.
 func TestFollowVerifyEnds(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, VerifyBeforeSwitch: true})

@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// byHand makes no goroutine look at the path.
+// byHand makes a follower look only in Refresh, and not in a goroutine.
 var byHand = &OpenOptions{FollowInterval: -1}
 
 func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
@@ -27,14 +27,14 @@ func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
 	return f
 }
 
-// publish puts a file at path by renaming it.
+// publish writes a file, and renames it to path.
 func publish(tb testing.TB, path string, data []byte) {
 	tb.Helper()
 	must(tb, os.WriteFile(path+".new", data, 0o644))
 	mustRename(tb, path+".new", path)
 }
 
-// mustSwap makes the follower look. It checks whether that finds another file.
+// mustSwap makes the follower look, and checks whether it switches to another file.
 func mustSwap(tb testing.TB, f *Follower, want bool) {
 	tb.Helper()
 	swaps := f.Stats().Swaps
@@ -44,7 +44,7 @@ func mustSwap(tb testing.TB, f *Follower, want bool) {
 	}
 }
 
-// mustServe looks up each key, alone and in a batch, and some that are in no file.
+// mustServe looks up each key, alone and in a batch, and some absent keys.
 func mustServe(tb testing.TB, f *Follower, keys iter.Seq2[[]byte, error]) {
 	tb.Helper()
 	var batch [][]byte
@@ -75,8 +75,8 @@ func mustServe(tb testing.TB, f *Follower, keys iter.Seq2[[]byte, error]) {
 	}
 }
 
-// TestFollow replaces a file with larger and smaller ones, of other seeds, layouts and
-// generations, with each residency.
+// TestFollow replaces a file with larger and smaller files that have other seeds, rates and generations,
+// for followers with each residency.
 func TestFollow(t *testing.T) {
 	for r := range len(residencyNames) {
 		t.Run(Residency(r).String(), func(t *testing.T) {
@@ -98,15 +98,15 @@ func TestFollow(t *testing.T) {
 				n := uint64(2000 + i)
 				g, err := Build(context.Background(), path, opts, numbers(500, 500+n))
 				must(t, err)
-				if mustHave(t, f, 500, 1000); Residency(r) != ResidencyHeap && osfile.Replaces { // in either file
+				if mustHave(t, f, 500, 1000); Residency(r) != ResidencyHeap && osfile.Replaces { // in both files
 					mustBeSuperseded(t, f.Filter()) // until the follower looks
 				}
 				old := f.Filter()
 				mustSwap(t, f, true)
 				if !old.open.Load().released.Load() || f.Filter().open.Load().released.Load() {
-					t.Error("the memory of the old file is kept, or that of the new one is not")
+					t.Error("the old file is not released, or the new one is")
 				}
-				mustHave(t, old, 500, 1000) // for a caller who has it
+				mustHave(t, old, 500, 1000) // a caller may still use it
 				mustServe(t, f, numbers(500, 500+n))
 				if f.Filter().Len() != n || f.Filter().Cap() != g.Cap() || f.Filter().Normalisation() != g.Normalisation() || f.Stats().UUID != g.Stats().UUID || f.Stats().Residency != kept.String() {
 					t.Errorf("file %d: %+v", i, f.Stats())
@@ -115,7 +115,7 @@ func TestFollow(t *testing.T) {
 				must(t, g.Close())
 			}
 			needsWriters(t)
-			// An older file that has changed since: generation 3, then 1.
+			// A file that a writer has changed, and then the same file as it was before: generation 1.
 			old := image(t, nil, numbers(0, 1000))
 			publish(t, path, old)
 			w, err := Open(path, nil)
@@ -136,7 +136,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowNothing: the errors of Follow are those of OpenReadOnly.
+// TestFollowNothing: Follow returns the same errors as OpenReadOnly.
 func TestFollowNothing(t *testing.T) {
 	dir := t.TempDir()
 	before := leaks(t)
@@ -154,8 +154,8 @@ func TestFollowNothing(t *testing.T) {
 	}
 }
 
-// mustRefuse makes the follower look twice at a bad file. The follower continues with the file
-// that it has, which holds the keys. If want is nil, any error will do.
+// mustRefuse makes the follower look twice at a bad file. The follower must go on with the file that it
+// has, which has the keys. If want is nil, any error will do.
 func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, error]) {
 	t.Helper()
 	swaps := f.Stats().Swaps
@@ -171,8 +171,9 @@ func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, er
 	mustServe(t, f, keys)
 }
 
-// TestFollowRefuses covers C5 for a file that replaces another: the follower refuses and reports
-// a bad file, the old file keeps answering, and the next good file, or the old one, is taken.
+// TestFollowRefuses covers C5 for a file that replaces another: a follower refuses and reports a bad
+// file, and the old file goes on answering. If a good file or the old one then has the name, the
+// follower uses it.
 func TestFollowRefuses(t *testing.T) {
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
 	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap, ResidencyPopulate} {
@@ -203,8 +204,8 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowWriter: changes that a writer makes in place are visible without a swap; a copy in
-// the heap is made again when the writer has closed the file.
+// TestFollowWriter: a follower that maps a file sees the changes of a writer without a swap. A follower
+// with a copy in the heap makes a new copy once the writer has closed the file.
 func TestFollowWriter(t *testing.T) {
 	_, path := mustBuild(t, &Options{Capacity: 5000}, numbers(0, 1000))
 	mapped := mustFollow(t, path, byHand)
@@ -228,13 +229,13 @@ func TestFollowWriter(t *testing.T) {
 	}
 }
 
-// TestFollowWrittenOver: if a file is overwritten in place with one of another seed and size,
-// the follower reports an error while it is incomplete and then opens it again. That does not
-// affect a copy in the heap.
+// TestFollowWrittenOver: if a file is overwritten in place with a file of another seed and size, the
+// follower reports an error while the file is incomplete, and then opens it again. A copy in the heap
+// answers meanwhile.
 func TestFollowWrittenOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts   Options
-		unseen bool // nobody looks while the file is incomplete
+		unseen bool // the follower does not look while the file is incomplete
 	}{
 		"larger":              {Options{Seed: 5, Capacity: 50_000}, false},
 		"smaller":             {Options{Seed: 5, Capacity: 3000}, false},
@@ -273,8 +274,8 @@ func TestFollowWrittenOver(t *testing.T) {
 	}
 }
 
-// TestFollowHeapIdentity: a copy in the heap does not keep its file's inode number from being
-// reused, so the superblocks decide, and the time if those are equal.
+// TestFollowHeapIdentity: the inode number of a file may be reused if a follower has only a copy in the
+// heap. So the follower compares the superblocks and, if they are equal, the modification times.
 func TestFollowHeapIdentity(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
@@ -288,7 +289,7 @@ func TestFollowHeapIdentity(t *testing.T) {
 	mustSwap(t, f, false)
 }
 
-// TestFollowLink switches a symbolic link, at once and with a moment in which nothing is there.
+// TestFollowLink changes a symbolic link, atomically and with a time in which there is no file.
 func TestFollowLink(t *testing.T) {
 	_, a := mustBuild(t, nil, numbers(0, 1000))
 	_, b := mustBuild(t, &Options{Seed: 5}, numbers(0, 2000))
@@ -328,8 +329,8 @@ func TestFollowRelative(t *testing.T) {
 	mustServe(t, f, numbers(0, 2000))
 }
 
-// TestFollowSlowOpen: while a new file is copied, the old one answers. A Close in that time does
-// not wait for a Refresh, and nothing of the new file is left.
+// TestFollowSlowOpen: while a follower copies a new file, the old one answers. A Close in that time does
+// not wait for the Refresh, which then fails and drops the new file.
 func TestFollowSlowOpen(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	copying, goOn := make(chan struct{}), make(chan struct{})

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A keepingLife is the life of a filter that keeps its hashes, on a disk that fills up.
+// A keepingLife is a filter that keeps its hashes on a disk that fills up.
 type keepingLife struct {
 	*smallDisk
 	*Filter
 	open OpenOptions
-	n    uint64 // its keys are those from 0 on
+	n    uint64 // number of keys: the first n numbers
 
 	mu       sync.Mutex
-	reported []error // to OnError
+	reported []error // errors passed to OnError
 }
 
 func (d *smallDisk) keepingLife(opts Options, require bool) *keepingLife {
@@ -57,7 +57,7 @@ func (l *keepingLife) check() {
 	}
 }
 
-// insertUpTo inserts keys until there are n. What failed is tried again at once.
+// insertUpTo inserts keys until there are n. After a failed growth, it allows another one at once.
 func (l *keepingLife) insertUpTo(n uint64) {
 	l.Helper()
 	for failures := 0; l.n < n; {
@@ -82,7 +82,7 @@ func (l *keepingLife) insertMore(n uint64) error {
 	return nil
 }
 
-// insertUntilFull inserts keys until that fails, which must have the right error.
+// insertUntilFull inserts keys until an insert fails, and checks and returns the error.
 func (l *keepingLife) insertUntilFull() error {
 	l.Helper()
 	err := l.insertMore(1 << 20)
@@ -99,7 +99,8 @@ func (l *keepingLife) insertUntilFull() error {
 	return err
 }
 
-// awaitReport waits until OnError has said at least n times that the disk is full, the last time too.
+// awaitReport waits until OnError has been called at least n times, the last time because the disk is
+// full.
 func (l *keepingLife) awaitReport(n int) {
 	l.Helper()
 	eventually(l.T, "OnError says why", func() bool {
@@ -136,8 +137,9 @@ func (l *keepingLife) restart() {
 	l.reopen()
 }
 
-// goOn has the filter grow, now that there is room, and ends it. A checkpoint that could not keep the
-// hashes is tried again by Checkpoint: without a CommitInterval, nothing else is sure to.
+// goOn inserts keys up to n, now that there is room, and closes the filter. If a checkpoint could not
+// keep the hashes, the call of Checkpoint tries again: without a CommitInterval, perhaps nothing else
+// does.
 func (l *keepingLife) goOn(n uint64) {
 	l.Helper()
 	l.insertUpTo(n)
@@ -156,19 +158,20 @@ func (l *keepingLife) goOn(n uint64) {
 	mustLeave(l, l.path(), 2)
 }
 
-// autoGrow covers K5 and K2: with whatever is left of the disk, an insert fails sooner or later, for
-// lack of room for NAME.hashes, or for a rebuild. Nothing is lost, and all goes on when there is room
-// again.
+// autoGrow covers K5 and K2: however much of the disk is free, at some time an insert fails because
+// there is no room for NAME.hashes, or for a rebuild. Nothing is lost, and the filter goes on when there
+// is room again.
 func (d *smallDisk) autoGrow() {
 	d.keepWhileFull(Options{Capacity: 4000, AutoGrow: true}, false, "keep the hashes: ", "cannot grow (K5): ", "tmp-rebuild")
 }
 
-// requireHashes covers K2: the same for a filter that does not grow, but must not lose its hashes.
+// requireHashes covers K2 in the same way, for a filter that does not grow, but must not lose its
+// hashes.
 func (d *smallDisk) requireHashes() {
 	d.keepWhileFull(Options{Capacity: 300_000, KeepHashes: true}, true, "keep the hashes: ")
 }
 
-// keepWhileFull has filters fill disks. Together, their inserts fail for all the causes.
+// keepWhileFull lets filters fill disks. Each of the causes must make some insert fail.
 func (d *smallDisk) keepWhileFull(opts Options, require bool, causes ...string) {
 	var failed []string
 	for round := range int64(8) {
@@ -212,23 +215,23 @@ func (d *smallDisk) loseHashes() {
 	l.Close()
 }
 
-// rebuild covers K3 and K2: with ever less left of the disk, a Rebuild that returns nil has replaced the
-// file, although there may be no room for the hashes of the operations that came meanwhile: a later
-// checkpoint keeps them. One that fails leaves the old file.
+// rebuild covers K3 and K2, with less and less of the disk free. A Rebuild that returns nil has replaced
+// the file. There may be no room for the hashes of the operations that came meanwhile; then a later
+// checkpoint keeps them. A Rebuild that fails leaves the old file.
 func (d *smallDisk) rebuild() {
 	l := d.keepingLife(Options{Capacity: 100_000, KeepHashes: true}, true)
 	must(d, l.Close())
 	l.open.LogBytes = 256 << 10 // less than the hashes
 	l.reopen()
 	l.insertUpTo(40_000)
-	const more = 1000 // so the new file may lack room where the old one does not
+	const more = 1000 // so that the new file needs more room than the old one
 	keys := func(yield func([]byte, error) bool) {
 		for key := range numbers(0, l.n+more) {
 			if !yield(key, nil) {
 				return
 			}
 		}
-		// More than a page of hashes, and so few that they are done last, after the checkpoints.
+		// More than a page of hashes, but so few that they are kept last, after the checkpoints.
 		mustInsert(d, l.Filter, 1<<32, 1<<32+250)
 		mustDelete(d, l.Filter, 1<<32, 1<<32+250)
 	}
@@ -260,7 +263,7 @@ func (d *smallDisk) rebuild() {
 		}
 		l.check()
 	}
-	if late == 0 && d.full == unix.EFBIG { // on a full disk, the file that is replaced leaves room
+	if late == 0 && d.full == unix.EFBIG { // on a full disk, the replaced file makes room
 		d.Error("there was always room for the checkpoint after a Rebuild that returned nil")
 	}
 	must(d, l.Close())

@@ -21,15 +21,15 @@ type smallDisk struct {
 	*testing.T
 	dir  string
 	full error // the error of a call that needs room
-	// fill leaves some bytes of the disk, at least 0, or lets no file grow beyond that many, at least
-	// 8,192.
+	// fill leaves so many bytes of the disk free, or lets no file grow beyond so many bytes, or 8,192 if
+	// leave is less.
 	fill func(leave int64)
 	free func()
 }
 
-// diskScenarios are the lives of a filter on a full disk: if there is no room, calls return an
-// error and never fault, and nothing is lost. Each runs in its own process, which a fault would
-// end.
+// diskScenarios are scenarios for a filter on a full disk. If there is no room, calls must return an
+// error without a fault, and nothing may be lost. Each scenario runs in its own process, because a fault
+// would end the process.
 var diskScenarios = map[string]func(d *smallDisk){
 	"build":                  (*smallDisk).build,
 	"create":                 (*smallDisk).create,
@@ -54,8 +54,8 @@ const (
 	exitRefused      = 77
 )
 
-// inChildren runs each scenario of a test in its own process. In such a process it returns the
-// directory.
+// inChildren runs each scenario of a test in a child process, and returns "". In a child process it
+// returns the directory for the scenario.
 func inChildren(t *testing.T, command ...string) (dir string) {
 	t.Helper()
 	if dir = os.Getenv(variableDisk); dir != "" {
@@ -69,7 +69,7 @@ func inChildren(t *testing.T, command ...string) (dir string) {
 			out, err := cmd.CombinedOutput()
 			exit := new(exec.ExitError)
 			if err != nil && (!errors.As(err, &exit) || exit.ExitCode() == exitRefused) {
-				t.Skipf("NOT TESTED: a full disk: cannot make one here: %v\n%s", err, out)
+				t.Skipf("NOT TESTED: a full disk: a small file system cannot be mounted here: %v\n%s", err, out)
 			}
 			if err != nil {
 				t.Errorf("%v\n%s", err, out[:min(len(out), 3000)])
@@ -79,8 +79,8 @@ func inChildren(t *testing.T, command ...string) (dir string) {
 	return ""
 }
 
-// TestWriteOnAFullDisk writes on a file system of 8 MiB. It needs permission to mount one, if
-// need be in its own user namespace.
+// TestWriteOnAFullDisk runs the scenarios on a file system of 8 MiB. It needs permission to mount one,
+// perhaps in its own user namespace.
 func TestWriteOnAFullDisk(t *testing.T) {
 	dir := inChildren(t, "unshare", "--mount", "--map-root-user")
 	if dir == "" {
@@ -113,8 +113,8 @@ func TestWriteOnAFullDisk(t *testing.T) {
 	})
 }
 
-// unmapDeleted collects garbage until no deleted file in dir is mapped. A mapping lasts until it
-// is collected; otherwise its disk space would become free after the disk was filled.
+// unmapDeleted collects garbage until no deleted file in dir is mapped. A mapping lasts until it is
+// collected. Without this call, the space of such files would become free after the disk was filled.
 func unmapDeleted(t *testing.T, dir string) {
 	t.Helper()
 	deleted := regexp.MustCompile(regexp.QuoteMeta(dir) + `/.* \(deleted\)\n`)
@@ -125,10 +125,10 @@ func unmapDeleted(t *testing.T, dir string) {
 			return
 		}
 	}
-	t.Fatalf("mapped for good: %s", deleted.FindAll(maps, -1))
+	t.Fatalf("deleted files are still mapped: %s", deleted.FindAll(maps, -1))
 }
 
-// TestWriteBeyondTheFileSizeLimit does the same where no file may grow.
+// TestWriteBeyondTheFileSizeLimit runs the scenarios with a limit on the size of files.
 func TestWriteBeyondTheFileSizeLimit(t *testing.T) {
 	dir := inChildren(t)
 	if dir == "" {
@@ -145,7 +145,8 @@ func TestWriteBeyondTheFileSizeLimit(t *testing.T) {
 	})
 }
 
-// snapshot has no room for a copy, and then for a part of one. The filter and an older copy stay.
+// snapshot makes snapshots with no room, and then with room for a part of one. The filter and an older
+// copy must stay as they are.
 func (d *smallDisk) snapshot() {
 	f := d.filter(3000)
 	copied := d.path() + "-copy"
@@ -169,7 +170,7 @@ func (d *smallDisk) snapshot() {
 	d.goOn(3000)
 }
 
-// mustEnd checks that err is one for lack of room.
+// mustEnd checks that a call failed for lack of room.
 func (d *smallDisk) mustEnd(what string, err error) {
 	d.Helper()
 	if !errors.Is(err, d.full) {
@@ -179,8 +180,7 @@ func (d *smallDisk) mustEnd(what string, err error) {
 
 func (d *smallDisk) path() string { return filepath.Join(d.dir, "f") }
 
-// filter creates and opens a filter of some 36 KiB with n keys. Its log starts at 128 KiB and may
-// grow.
+// filter creates and opens a filter of some 36 KiB with n keys. Its log begins at 128 KiB and may grow.
 func (d *smallDisk) filter(n uint64) *Filter {
 	d.Helper()
 	f, err := Create(d.path(), &Options{Capacity: 4000, CommitInterval: -1})
@@ -191,7 +191,7 @@ func (d *smallDisk) filter(n uint64) *Filter {
 	return f
 }
 
-// small makes the log of a filter start at 128 KiB, and stops work in the background.
+// small makes the log of a filter begin at 128 KiB, and stops work in the background.
 func (d *smallDisk) small(f *Filter) {
 	w := f.open.Load().work.Writer
 	w.LimitLog(wal.MinBytes)
@@ -266,15 +266,15 @@ func (d *smallDisk) firstInsert() {
 		f.Close()
 		mustLeave(d, d.path(), 1)
 		if f = d.reopen(0); f.ContainsString("key") {
-			d.Error("the key is there")
+			d.Error("the key of a failed insert is found")
 		}
 	}
 	f.Close()
 	d.goOn(0)
 }
 
-// logGrowth goes on until the log must grow but cannot: the log keeps its size, a warning says so,
-// and operations continue. When there is room again, the log grows.
+// logGrowth operates until the log should grow but cannot. Then the log must keep its size, a warning
+// must say so, and operations must continue. When there is room again, the log grows.
 func (d *smallDisk) logGrowth(quiet bool) {
 	f := d.filter(100)
 	l := f.open.Load().work
@@ -298,29 +298,29 @@ func (d *smallDisk) logGrowth(quiet bool) {
 		}
 	}
 	d.fill(0)
-	operateUntil("the log has to grow three times", func(s Stats) bool { return s.Warning != "" && s.Checkpoints >= 3 })
+	operateUntil("the log should have grown three times", func(s Stats) bool { return s.Warning != "" && s.Checkpoints >= 3 })
 	if s := f.Stats(); s.LogBytes != wal.MinBytes || !strings.Contains(s.Warning, "the log keeps its size") || !strings.Contains(s.Warning, d.full.Error()) || f.Err() != nil {
 		d.Errorf("%+v, %v", s, f.Err())
 	}
-	l.Writer.Protocol().HoldGrowth(true) // the background tries again
+	l.Writer.Protocol().HoldGrowth(true) // keeps the background from trying again
 	mustLeave(d, d.path()+".stash", 1)
 	l.Writer.Protocol().HoldGrowth(false)
 	d.free()
 	operateUntil("the log has grown", func(s Stats) bool { return s.LogBytes > wal.MinBytes })
 	if s := f.Stats(); s.Warning != "" {
-		d.Errorf("it still warns: %s", s.Warning)
+		d.Errorf("there is still a warning: %s", s.Warning)
 	}
 	must(d, f.Close())
 	d.fill(0)
 	d.goOn(100)
 }
 
-// seal needs no room: the file has had room for its checksums from the start.
+// seal checks that Seal needs no room, because the file has room for its checksums from the beginning.
 func (d *smallDisk) seal() {
 	f := d.filter(500)
 	d.fill(0)
 	must(d, f.Seal(d.Context()))
-	d.fill(0) // take the room of the log, which is gone
+	d.fill(0) // take the room that the removed log has left
 	d.mustEnd("Insert", f.Insert([]byte("key")))
 	f.Close()
 	if r := mustVerify(d, d.path(), 500); !r.Sealed {
@@ -329,7 +329,7 @@ func (d *smallDisk) seal() {
 	d.goOn(500)
 }
 
-// sparse copies a file, with holes in place of zero bytes.
+// sparse copies a file, with holes in place of pages of zero bytes.
 func (d *smallDisk) sparse(to, from string) {
 	d.Helper()
 	data := readFile(d.T, from)
@@ -352,22 +352,22 @@ func (d *smallDisk) sparseCopy() {
 	must(d, os.Rename(d.path()+"-sparse", d.path()))
 	d.fill(0)
 	f, err := Open(d.path(), nil)
-	if err == nil && d.full == unix.EFBIG { // the limit is on the end of a file, not its holes
+	if err == nil && d.full == unix.EFBIG { // filling a hole does not make a file longer
 		f.Close()
 	} else {
 		d.mustEnd("Open of a sparse copy", err)
 	}
-	// On some file systems even reading a hole takes room.
+	// On some file systems, even reading a hole takes room.
 	r := mustOpenReadOnly(d, d.path(), &OpenOptions{Checked: true})
 	if found := r.ContainsString("key"); found && !errors.Is(r.Err(), ErrCorrupt) {
-		d.Errorf("a key that is not there is found: %v", r.Err())
+		d.Errorf("an absent key is found: %v", r.Err())
 	}
 	r.Close()
 	d.goOn(0)
 }
 
-// recover recovers the files of a writer that died, which needs no room; of copies that have holes, it
-// may fail for lack of room, but does not fault.
+// recover recovers the files of a writer that died, which needs no room. If the files are copies with
+// holes, the recovery may fail for lack of room, but must not fault.
 func (d *smallDisk) recover(sparseFilter, sparseLog bool) {
 	f := d.filter(500)
 	for suffix, sparse := range map[string]bool{"": sparseFilter, ".stash": sparseLog} {
@@ -382,7 +382,7 @@ func (d *smallDisk) recover(sparseFilter, sparseLog bool) {
 		must(d, os.Rename(d.path()+"-dead"+suffix, d.path()+suffix))
 	}
 	d.fill(0)
-	// The filter file gets its blocks first; recovery may meet a hole in the log later.
+	// Open first fills the holes of the filter file. The recovery may find a hole in the log later.
 	f, err := Open(d.path(), nil)
 	switch {
 	case sparseFilter && err != nil:

@@ -21,13 +21,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// goldenLive is a file and its log as a dead writer left them: with keys of an earlier
-// checkpoint, a commit that deleted every fourth of them, the beginning of another checkpoint,
-// and later uncommitted operations in the other half of the log, the last one torn.
+// Each golden file, with its log, is as a dead writer left it: the file has the keys of a checkpoint;
+// the log has a commit that deleted every fourth key, the beginning of another checkpoint and, in its
+// other half, uncommitted operations, of which the last is torn.
 const (
 	goldenLive    = "halves.mmf"  // in testdata/live, of Packed
-	goldenKept    = "kept.mmf"    // also there, of Compact: keeps its hashes, and has records without words
-	goldenCompact = "compact.mmf" // likewise, with records of a whole line
+	goldenKept    = "kept.mmf"    // of Compact: keeps its hashes, and has records without words
+	goldenCompact = "compact.mmf" // of Compact, with records of a whole line
 )
 
 const (
@@ -35,8 +35,8 @@ const (
 	goldenLiveLate = 20  // "late 0" and so on; the last of them is torn
 )
 
-// TestGoldenLive makes the golden files of a dead writer again and recovers them: the format of
-// the log has not changed.
+// TestGoldenLive makes the files of a dead writer, compares them with the golden files, and recovers the
+// golden files: the format of the log has not changed.
 //
 //	go test ./mmapfilter -run TestGoldenLive -update
 func TestGoldenLive(t *testing.T) {
@@ -59,12 +59,12 @@ func TestGoldenLive(t *testing.T) {
 		}
 		must(t, err)
 		if !bytes.Equal(golden, made) {
-			t.Errorf("%s is made differently now", path)
+			t.Errorf("%s is not what the code writes now", path)
 		}
 	}
 	for kind, logged := range map[layout.Kind][2][]byte{layout.Packed: {filter, log}, layout.Compact: {compactFilter, compactLog}} {
 		if words, most := longestRecord(t, logged[0], logged[1]), layout.BlockWords; (words == most) != (kind == layout.Compact) {
-			t.Errorf("%s: a record stores to %d words at most", kind, words)
+			t.Errorf("%s: no record stores to more than %d words", kind, words)
 		}
 	}
 	recoverGolden(t, filepath.Join(dir, goldenLive))
@@ -111,7 +111,7 @@ func recoverGolden(t *testing.T, path string) {
 	}
 }
 
-// A goldenVolume has the randomness that the images were made with.
+// A goldenVolume has the random numbers that the golden files were made with.
 type goldenVolume struct {
 	*crashsim.Volume
 	random rand.PCG
@@ -138,7 +138,7 @@ func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log
 		_, err := w.Delete(hash("key %d", i))
 		do(err)
 	}
-	if keep { // one key is left out; from then on deletes wait
+	if keep { // leaves one key out, so that the next delete waits
 		_, err := w.InsertUnique(hash("key %d", 1))
 		do(err)
 		_, err = w.Delete(hash("key %d", 2))

@@ -20,7 +20,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// createGrowing makes a filter in memory that grows: with many openings, the syncs of a disk take long.
+// createGrowing makes a filter that grows, on a file system in memory, because the syncs of many
+// openings take long on a disk.
 func createGrowing(tb testing.TB, capacity uint64, kind layout.Kind) (f *Filter, path string) {
 	tb.Helper()
 	path = filepath.Join(memoryDir(tb), "filter.mmf")
@@ -30,7 +31,7 @@ func createGrowing(tb testing.TB, capacity uint64, kind layout.Kind) (f *Filter,
 	return f, path
 }
 
-// reporting is createGrowing with a function that hears of errors; without one, there must be none.
+// reporting is createGrowing with a function that gets errors. If it is nil, an error fails the test.
 func reporting(tb testing.TB, capacity uint64, onError func(error)) (f *Filter, path string) {
 	tb.Helper()
 	if onError == nil {
@@ -44,7 +45,7 @@ func reporting(tb testing.TB, capacity uint64, onError func(error)) (f *Filter, 
 	return f, path
 }
 
-// opened opens the filter at path, has do use it, and closes it.
+// opened opens the filter at path, calls do with it, and closes it.
 func opened(tb testing.TB, path string, do func(f *Filter)) {
 	tb.Helper()
 	f, err := Open(path, &OpenOptions{CommitInterval: -1})
@@ -80,7 +81,7 @@ func mustBeShort(tb testing.TB, path string, items uint64) {
 	}
 }
 
-// mustBeSmall checks that a filter has become as small as it gets, and has the first keys.
+// mustBeSmall checks that a filter has shrunk to the least capacity, and has the first keys.
 func mustBeSmall(tb testing.TB, f *Filter, items uint64) {
 	tb.Helper()
 	if mustHave(tb, f, 0, items); f.Cap() != rebuild.LeastShrunk || f.Len() != items {
@@ -88,15 +89,15 @@ func mustBeSmall(tb testing.TB, f *Filter, items uint64) {
 	}
 }
 
-// first returns the key of a number.
+// first returns the first key of numbers(n, n+1).
 func first(n uint64) (key []byte) {
 	for key = range numbers(n, n+1) {
 	}
 	return key
 }
 
-// TestAutoGrow covers K5: a filter that was made for 1,000 keys takes any number, refuses none,
-// keeps its rate at every power of two, and shrinks when most keys are deleted.
+// TestAutoGrow covers K5: a filter that was made for 1,000 keys takes any number of keys, and keeps its
+// rate. It shrinks when most keys are deleted.
 func TestAutoGrow(t *testing.T) {
 	const n = 1 << 18
 	f, path := createGrowing(t, 1000, layout.Auto)
@@ -123,8 +124,9 @@ func TestAutoGrow(t *testing.T) {
 	}
 }
 
-// TestInsertInKeys covers K5: an insert that finds no room while a Rebuild from Keys goes on, and waits
-// for it, ends with the context of the Rebuild, or with the filter. Close ends the Rebuild, too.
+// TestInsertInKeys covers K5: an insert that finds no room during a Rebuild from Keys waits for the
+// Rebuild. The insert fails if the context of the Rebuild is cancelled or the filter is closed. Close
+// ends the Rebuild, too.
 func TestInsertInKeys(t *testing.T) {
 	for name, want := range map[string]error{"cancel": context.Canceled, "close": ErrClosed} {
 		f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
@@ -159,8 +161,8 @@ func TestInsertInKeys(t *testing.T) {
 	}
 }
 
-// TestInsertAtClose covers K5: Close ends a growth that an insert waits for; the insert says that the
-// filter is closed, and OnError hears nothing.
+// TestInsertAtClose covers K5: Close ends a growth that an insert waits for. The insert returns
+// ErrClosed, and OnError gets no error.
 func TestInsertAtClose(t *testing.T) {
 	f, _ := reporting(t, 50, nil)
 	f.growth.Lock() // the growth waits
@@ -188,23 +190,23 @@ func TestInsertAtClose(t *testing.T) {
 	}
 }
 
-// TestGrowsAfterShrinking covers K5: that a filter of many copies cannot shrink keeps no insert from the
-// growth that makes room for it.
+// TestGrowsAfterShrinking covers K5: if a filter with many copies could not shrink, it still grows when
+// an insert needs room.
 func TestGrowsAfterShrinking(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	a := &f.growth.auto
 	a.failed, a.failedAt, a.failedTime, a.took = errCopies, 0, time.Now(), time.Hour
 	for n := uint64(0); f.Cap() == 1000; n++ {
-		if a.failedAt = f.Len(); a.failed == nil { // it has begun to grow before it was full
+		if a.failedAt = f.Len(); a.failed == nil { // the filter began to grow before it was full
 			a.failed = errCopies
 		}
 		mustInsert(t, f, n, n+1)
 	}
 }
 
-// TestInsertWaits covers K5 for an insert that waits for a rebuild: one that was due for another
-// reason, or has made room in the place of an earlier file, keeps it not from the growth that makes room
-// in this one; and it goes on as soon as another rebuild has made room, even if the growth goes on.
+// TestInsertWaits covers K5 for an insert that waits for a rebuild. If this rebuild had another reason,
+// or was to make room in an earlier file, the insert then makes this file grow. If a Rebuild makes room,
+// the insert goes on at once, even if the growth that it waits for has not ended.
 func TestInsertWaits(t *testing.T) {
 	for name, full := range map[string]*openFile{"another reason": nil, "an earlier file": new(openFile), "this file": nil} {
 		f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
@@ -215,7 +217,7 @@ func TestInsertWaits(t *testing.T) {
 			a.full = f.open.Load()
 		}
 		go func() { done <- f.Insert(first(1)) }()
-		for range 10_000 { // until it waits
+		for range 10_000 { // until the insert waits
 			runtime.Gosched()
 		}
 		var err error
@@ -234,16 +236,16 @@ func TestInsertWaits(t *testing.T) {
 	}
 }
 
-// TestNoRoomBesideRebuild covers K5: an insert that has found no room while a Rebuild puts another
-// file to use is tried again, also if that cannot get the name; and it is not refused if the file has
-// lost its writer meanwhile, since it would not count there.
+// TestNoRoomBesideRebuild covers K5: an insert that found no room in a file is tried again if a Rebuild
+// has put another file in its place, even if the other file then fails to get the name. It is not
+// refused if the file has lost its writer meanwhile.
 func TestNoRoomBesideRebuild(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	g, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	o := f.open.Load()
 	f.use(g.open.Load())
 	if ends, elsewhere := f.resize(o, true); ends != nil || !elsewhere {
-		t.Errorf("a growth begins: %t, there is another file: %t", ends != nil, elsewhere)
+		t.Errorf("a growth begins: %t; another file is in use: %t", ends != nil, elsewhere)
 	}
 	if err := f.awaitRoom(o); err != writer.ErrMoved {
 		t.Error(err)
@@ -258,8 +260,8 @@ func TestNoRoomBesideRebuild(t *testing.T) {
 	}
 }
 
-// TestShortOpenings covers K5: however few operations come in each opening, and however it ends,
-// NAME.hashes stays short.
+// TestShortOpenings covers K5: NAME.hashes stays short, however few operations each opening has, and
+// however it ends.
 func TestShortOpenings(t *testing.T) {
 	const operations = 300
 	f, path := createGrowing(t, 60_000, layout.Auto)
@@ -277,7 +279,7 @@ func TestShortOpenings(t *testing.T) {
 		}
 	})
 	if more := sizeOf(t, path+".hashes") - before; more > 9*2*operations+4*4096 {
-		t.Errorf("openings and checkpoints after each of %d operations have made NAME.hashes %d bytes longer", 2*operations, more)
+		t.Errorf("with an opening or a checkpoint after each of %d operations, NAME.hashes became %d bytes longer", 2*operations, more)
 	}
 	for _, killed := range []bool{false, true} {
 		f, path := createGrowing(t, 60_000, layout.Auto)
@@ -300,8 +302,8 @@ func TestShortOpenings(t *testing.T) {
 	}
 }
 
-// TestGetsSmall covers K5: a filter gets small, and its NAME.hashes short, when most keys are deleted in
-// some openings, or expire.
+// TestGetsSmall covers K5: a filter becomes small, and its NAME.hashes short, when most keys are deleted
+// over several openings, or expire.
 func TestGetsSmall(t *testing.T) {
 	now := uint64(1000e9)
 	defer osfile.SetClock(func() uint64 { return now })()
@@ -318,33 +320,34 @@ func TestGetsSmall(t *testing.T) {
 	opened(t, path, func(f *Filter) { mustBeSmall(t, f, 1000) })
 	opened(t, killed, func(f *Filter) {
 		if n, err := f.ExpireBefore(context.Background(), time.Unix(1500, 0)); n != 99_000 || err != nil {
-			t.Errorf("%d expired, %v", n, err)
+			t.Errorf("%d keys expired, %v", n, err)
 		}
 	})
 	mustBeShort(t, killed, 1000)
 	opened(t, killed, func(f *Filter) { mustBeSmall(t, f, 1000) })
 }
 
-// TestLargeBeforeALoad covers K5: a filter that was rebuilt larger stays so until its load has come.
+// TestLargeBeforeALoad covers K5: a filter that was rebuilt larger does not shrink before its keys have
+// come.
 func TestLargeBeforeALoad(t *testing.T) {
 	f, path := createGrowing(t, 160_000, layout.Auto)
 	mustInsert(t, f, 0, 15_000)
 	must(t, f.Rebuild(t.Context(), &RebuildOptions{Capacity: 160_008}))
 	mustDelete(t, f, 0, 1)
 	if awaitGrowth(f); f.Cap() != 160_008 {
-		t.Errorf("a capacity of %d before the load", f.Cap())
+		t.Errorf("a capacity of %d before the keys have come", f.Cap())
 	}
 	f.Close()
 	opened(t, path, func(f *Filter) {
 		mustDelete(t, f, 1, 2)
 		if awaitGrowth(f); f.Cap() != 160_008 {
-			t.Errorf("a capacity of %d before the load, opened again", f.Cap())
+			t.Errorf("opened again: a capacity of %d before the keys have come", f.Cap())
 		}
 	})
 }
 
-// TestShortUnderLoad covers K5: NAME.hashes stays short also while operations come as fast as they can
-// during each rebuild. Close refuses further operations, and ends, however long the history is.
+// TestShortUnderLoad covers K5: NAME.hashes stays short even if operations go on as fast as they can
+// during each rebuild. Close refuses further operations, and returns, however long the history is.
 func TestShortUnderLoad(t *testing.T) {
 	f, path := reporting(t, 1000, nil)
 	closed, closing := make(chan error, 1), false
@@ -371,13 +374,13 @@ func TestShortUnderLoad(t *testing.T) {
 }
 
 // TestCloseAndRebuilds covers K5: Close waits for a rebuild that makes the filter smaller or its history
-// short, and ends one that makes it larger, which is no error to report.
+// shorter. It ends a rebuild that makes the filter larger, and does not report this as an error.
 func TestCloseAndRebuilds(t *testing.T) {
 	for name, c := range map[string]struct {
 		capacity uint64
 		do       func(f *Filter)
-		after    uint64 // capacity
-		short    bool   // the history is
+		after    uint64 // capacity after Close
+		short    bool   // the history is then short
 	}{
 		"larger":  {1000, func(f *Filter) { mustInsert(t, f, 0, 900) }, 1000, false},
 		"smaller": {1 << 17, func(f *Filter) { mustInsert(t, f, 0, 20_000); mustDelete(t, f, 1000, 20_000) }, rebuild.LeastShrunk, true},
@@ -413,8 +416,8 @@ func TestCloseAndRebuilds(t *testing.T) {
 	}
 }
 
-// TestOnError: a growth and a commit that fail by themselves are reported. OnError may call the filter,
-// even where that waits for a growth.
+// TestOnError: OnError gets the error of a growth and of a commit in the background. It may call the
+// filter, even if the call waits for a growth.
 func TestOnError(t *testing.T) {
 	reported, refused := make(chan error, 1000), make(chan error, 1)
 	var f *Filter
@@ -430,7 +433,7 @@ func TestOnError(t *testing.T) {
 		}
 		reported <- err
 	})
-	if err := os.Mkdir(osfile.RebuildPath(path), 0o700); err != nil { // so that it cannot grow
+	if err := os.Mkdir(osfile.RebuildPath(path), 0o700); err != nil { // so that the filter cannot grow
 		t.Fatal(err)
 	}
 	var err error
@@ -457,11 +460,11 @@ func TestOnError(t *testing.T) {
 	}
 }
 
-// TestCopiesError covers K5: if copies of keys take the lines and the stash, so that a larger file
-// would have no room either, the filter does not grow for one more copy.
+// TestCopiesError covers K5: if copies of keys fill their lines and the stash, a larger file would have
+// no room for one more copy either, so the filter does not grow.
 func TestCopiesError(t *testing.T) {
 	for _, kind := range []layout.Kind{layout.Compact, layout.Packed} {
-		// With one seed in ten it grows more often, since copies of several keys share lines.
+		// With one seed in ten the filter grows more often, because copies of several keys share lines.
 		f, _ := mustCreate(t, &Options{Capacity: 200_000, AutoGrow: true, Layout: kind, Seed: 1})
 		var key []byte
 		var err error
@@ -473,7 +476,7 @@ func TestCopiesError(t *testing.T) {
 		if !errors.As(err, &refused) || !errors.Is(err, ErrFull) || refused.Copies != f.Count(key) || refused.Copies < 8 {
 			t.Fatalf("%v: %v; the count is %d", kind, err, f.Count(key))
 		}
-		if f.Cap() > 1_600_000 || f.Stats().GrowthErr != "" { // at first, copies of other keys may be in their lines
+		if f.Cap() > 1_600_000 || f.Stats().GrowthErr != "" { // copies of other keys may make it grow
 			t.Errorf("%v: a capacity of %d, %q", kind, f.Cap(), f.Stats().GrowthErr)
 		}
 		if err := f.Insert([]byte("another key")); err != nil {
@@ -482,7 +485,8 @@ func TestCopiesError(t *testing.T) {
 	}
 }
 
-// TestCopiesShrinkOnce covers K5: a filter that copies made large does not shrink and grow in turns.
+// TestCopiesShrinkOnce covers K5: a filter that has grown because of copies does not shrink and grow in
+// turns.
 func TestCopiesShrinkOnce(t *testing.T) {
 	f, _ := createGrowing(t, 2000, layout.Packed)
 	for n := range uint64(9 * 3000) {
@@ -504,9 +508,9 @@ func TestCopiesShrinkOnce(t *testing.T) {
 	}
 }
 
-// TestRepeats covers K5 and K7 for keys that are offered to InsertUnique again and again, while the
-// filter grows: it has each of them, NAME.hashes stays short, and a rebuild gives each an item. Each key
-// is offered ten times, within some offers or anywhere.
+// TestRepeats covers K5 and K7 for keys that are passed to InsertUnique ten times each, while the filter
+// grows. The filter finds each key, NAME.hashes stays short, and a rebuild gives each key an item. The
+// calls for a key are close together, or anywhere.
 func TestRepeats(t *testing.T) {
 	const n = 40_000
 	for _, window := range []uint64{2000, 10 * n} {
@@ -519,13 +523,13 @@ func TestRepeats(t *testing.T) {
 					t.Fatalf("%x: %v", key, err)
 				}
 				if i%5000 == 0 {
-					awaitGrowth(f) // until then, what comes meanwhile is in the file, too
+					awaitGrowth(f) // until then, NAME.hashes also has what came meanwhile
 					mustBeShort(t, path, f.Len())
 				}
 			}
 		}
 		mustHave(t, f, 0, n)
-		if items := int(f.Len()); items > n || items < n-n/50 { // of a hundred keys, one looks like others
+		if items := int(f.Len()); items > n || items < n-n/50 { // one key in 100 looks like another
 			t.Errorf("%d items of %d keys", items, n)
 		}
 		if err := f.Rebuild(context.Background(), nil); err != nil || f.Len() != n {

@@ -25,9 +25,9 @@ func mustLack(t *testing.T, what string, err error) {
 	}
 }
 
-// TestHashesMissing covers K1 and K2: if NAME.hashes is missing, short, foreign, older or damaged,
-// calls that need it return an error and change nothing. The filter answers, and is written to all the
-// same. Then the hashes lack what was done, and do not count when they are back.
+// TestHashesMissing covers K1 and K2: if NAME.hashes is missing, short, foreign, older or damaged, calls
+// that need it return an error and change nothing. The filter still answers and takes operations. If the
+// hashes come back afterwards, they do not count, because these operations are missing from them.
 func TestHashesMissing(t *testing.T) {
 	_, other := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 1000))
 	_, past := mustBuild(t, &Options{KeepHashes: true, Capacity: 2000}, numbers(0, 1000))
@@ -72,7 +72,7 @@ func TestHashesMissing(t *testing.T) {
 				mustLack(t, "rebuild", f.Rebuild(ctx, nil))
 				_, err := f.ExpireBefore(ctx, time.Now())
 				if mustLack(t, "expire", err); f.Stats().GrowthErr == "" {
-					t.Error("Stats do not say that growth is off")
+					t.Error("Stats does not say that the filter cannot grow")
 				}
 				mustInsert(t, f, 1900, 2000)
 				mustDelete(t, f, 0, 100) // as many items as before
@@ -93,8 +93,8 @@ func TestHashesMissing(t *testing.T) {
 	}
 }
 
-// TestHashesOfADeadWriter covers K2: whatever needs the hashes of a filter whose writer has died, and
-// does not find them, fails and changes nothing. With NAME.hashes back, all is as before.
+// TestHashesOfADeadWriter covers K2: calls that need the hashes of a filter whose writer died, and do
+// not find them, fail and change nothing. Once NAME.hashes is back, the filter can be used as before.
 func TestHashesOfADeadWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	mustInsert(t, f, 0, 500)
@@ -114,8 +114,8 @@ func TestHashesOfADeadWriter(t *testing.T) {
 	})
 }
 
-// TestHashesDamaged covers K1: damage in the middle of NAME.hashes, which opening does not see,
-// makes a rebuild fail.
+// TestHashesDamaged covers K1: damage in the middle of NAME.hashes, which opening does not find, makes a
+// rebuild fail.
 func TestHashesDamaged(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 9000, KeepHashes: true})
 	mustInsert(t, f, 0, 3000)
@@ -137,8 +137,8 @@ func TestHashesDamaged(t *testing.T) {
 	mustHave(t, f, 0, 6000)
 }
 
-// TestMerge covers C8 and K6: the new filter has the items of all inputs, or their union, with the same
-// bytes whatever the workers.
+// TestMerge covers C8 and K6: the new filter has the items of all inputs, or with Distinct each key
+// once. The number of workers does not change its bytes.
 func TestMerge(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	var inputs []string
@@ -169,8 +169,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeRefuses: what cannot be merged is named. AnyNormalisation merges what was recorded
-// differently, and drops the notes.
+// TestMergeRefuses: the errors of Merge name the inputs that cannot be merged. With AnyNormalisation,
+// Merge accepts inputs with different notes on normalisation, and drops the notes.
 func TestMergeRefuses(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	create := func(name string, o Options) (*Filter, string) {
@@ -218,7 +218,7 @@ func TestMergeRefuses(t *testing.T) {
 	})
 }
 
-// commitAt inserts keys, and has the clock say something at their commit.
+// commitAt sets the clock, and inserts and commits keys.
 func commitAt(t *testing.T, f *Filter, clock *uint64, now, from, to uint64) {
 	t.Helper()
 	*clock = now
@@ -230,12 +230,13 @@ func commitAt(t *testing.T, f *Filter, clock *uint64, now, from, to uint64) {
 func mustExpire(t *testing.T, f *Filter, before time.Time, want uint64) {
 	t.Helper()
 	if n, err := f.ExpireBefore(t.Context(), before); n != want || err != nil {
-		t.Errorf("%d expired before %v, not %d: %v", n, before, want, err)
+		t.Errorf("%d keys from before %v expired, not %d: %v", n, before, want, err)
 	}
 }
 
-// TestExpireAfterUpserts covers K7: a delete of a key that was not there, and then its insert, leave
-// one item for two keys. The older one expires, and the younger one is still found.
+// TestExpireAfterUpserts covers K7: if a delete of an absent key removes an item of another key, and
+// then the absent key is inserted, one item answers for two keys. When the older key expires, the
+// younger one is still found.
 func TestExpireAfterUpserts(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 5000, FalsePositiveRate: 0.05, KeepHashes: true})
 	now := uint64(1000e9)
@@ -253,7 +254,7 @@ func TestExpireAfterUpserts(t *testing.T) {
 	}
 	mustExpire(t, f, time.Unix(1500, 0), 4000)
 	mustHave(t, f, 1<<40, 1<<40+500)
-	// Of a class with one stray, two young keys may share one item, or one may have two.
+	// In a class with one stray delete, two young keys may share one item, or one key may have two.
 	if s := f.Stats(); strays == 0 || s.Len < 500-strays || s.Len > 500+strays {
 		t.Errorf("%d items, and %d stray deletes", s.Len, strays)
 	}
@@ -262,8 +263,8 @@ func TestExpireAfterUpserts(t *testing.T) {
 	}
 }
 
-// TestExpireWithWrongClocks covers K6: whatever the clock has said, ExpireBefore deletes no younger
-// item; it deletes the older items once the clock has been right at a rebuild.
+// TestExpireWithWrongClocks covers K6: however wrong the clock was, ExpireBefore deletes no item that is
+// too young. It deletes all older items once a rebuild was made with the right time.
 func TestExpireWithWrongClocks(t *testing.T) {
 	const hour = uint64(3600e9)
 	at := func(hours uint64) time.Time { return time.Unix(0, int64(hours*hour)) }
@@ -272,7 +273,7 @@ func TestExpireWithWrongClocks(t *testing.T) {
 		defer osfile.SetClock(func() uint64 { return now })()
 		f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 		commitAt(t, f, &now, 2000*hour, 0, 100)
-		commitAt(t, f, &now, wrong*hour, 100, 200) // an hour later, really
+		commitAt(t, f, &now, wrong*hour, 100, 200) // the true time is an hour later
 		commitAt(t, f, &now, 2002*hour, 200, 300)
 		mustExpire(t, f, at(2000), 0)
 		if wrong < 2000 { // the second hundred has the time of the first
@@ -291,7 +292,7 @@ func TestExpireWithWrongClocks(t *testing.T) {
 		mustHave(t, f, 300, 400)
 		mustExpire(t, f, at(2101), 100)
 	}
-	now := uint64(0) // before any year that has a number of nanoseconds
+	now := uint64(0) // the first year that has nanoseconds since 1970
 	defer osfile.SetClock(func() uint64 { return now })()
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	commitAt(t, f, &now, 0, 0, 100)
@@ -304,8 +305,8 @@ func TestExpireWithWrongClocks(t *testing.T) {
 	mustExpire(t, f, time.Unix(18_446_744_073, 999_999_999), 100)
 }
 
-// TestTimesGoOn covers K2 and K6: what replaces a file has no earlier times, even if the clock was set
-// back.
+// TestTimesGoOn covers K2 and K6: a file that replaces another has no earlier times than that, even if
+// the clock was set back.
 func TestTimesGoOn(t *testing.T) {
 	for _, rebuilt := range []bool{true, false} {
 		now := uint64(1_700_000_000e9)
@@ -331,7 +332,7 @@ func TestTimesGoOn(t *testing.T) {
 	}
 }
 
-// TestSealCancelledKeepsHashes: what is done after a Seal that was cut off is in the kept hashes.
+// TestSealCancelledKeepsHashes: operations after a cancelled Seal are in the kept hashes.
 func TestSealCancelledKeepsHashes(t *testing.T) {
 	for n := range int64(8) {
 		f, path := mustCreate(t, &Options{Capacity: 500, KeepHashes: true})
@@ -350,8 +351,8 @@ func TestSealCancelledKeepsHashes(t *testing.T) {
 	}
 }
 
-// TestRebuildEndsGrowthErr: a filter that cannot grow, since its hashes are lost, can once it is rebuilt
-// from its keys, and then reports no error.
+// TestRebuildEndsGrowthErr: a filter whose hashes are lost cannot grow. Once it is rebuilt from its
+// keys, it can grow again, and reports no error.
 func TestRebuildEndsGrowthErr(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100, AutoGrow: true})
 	mustInsert(t, f, 0, 80)
@@ -377,8 +378,8 @@ func TestRebuildEndsGrowthErr(t *testing.T) {
 	mustHave(t, f, 0, 2000)
 }
 
-// TestRepair covers K6: whichever byte of a filter at rest is damaged, Verify finds it or it does
-// not matter, and Repair mends the file.
+// TestRepair covers K6: whichever byte of a filter at rest is damaged, either Verify finds the damage
+// and Repair repairs it, or the byte does not matter.
 func TestRepair(t *testing.T) {
 	for _, opts := range []*Options{{Capacity: 300, KeepHashes: true}, {Capacity: 100, KeepHashes: true, Layout: layout.Packed}} {
 		f, path := mustCreate(t, opts)

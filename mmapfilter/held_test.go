@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// A held filter comes with what it must hold: a multiset, and the hashes that it has counted, each as
-// often as it is in.
+// A held is a filter and what it must hold: a multiset, and the hashes that the multiset counts, each as
+// often as the filter has it.
 type held struct {
 	*testing.T
 	*multiset.Multiset
@@ -24,7 +24,7 @@ type held struct {
 	hashes []uint64
 }
 
-// newHeld creates a filter that does nothing behind the back of the test.
+// newHeld creates a filter that does no work in the background.
 func newHeld(t *testing.T, o Options, seed uint64) *held {
 	t.Helper()
 	o.Seed, o.CommitInterval = seed+1, -1
@@ -36,7 +36,7 @@ func newHeld(t *testing.T, o Options, seed uint64) *held {
 	return hold(t, f, path, rand.New(rand.NewPCG(seed, o.Capacity)))
 }
 
-// hold takes an empty filter.
+// hold returns a held for an empty filter.
 func hold(t *testing.T, f *Filter, path string, rng *rand.Rand) *held {
 	table := writerOf(f).Table()
 	return &held{T: t, Multiset: multiset.New(table), f: f, path: path, rng: rng, table: table}
@@ -69,7 +69,7 @@ func (h *held) inserted(hash uint64) {
 	h.hashes = append(h.hashes, hash)
 }
 
-// remove deletes a key that is in, chosen at random, and returns it.
+// remove deletes a random key of the filter, and returns it.
 func (h *held) remove() (hash uint64) {
 	h.Helper()
 	hash = h.any()
@@ -84,7 +84,7 @@ func (h *held) delete(hash uint64) {
 	}
 	h.Add(hash, -1)
 	i := slices.Index(h.hashes, hash)
-	if i < 0 { // an equal item under another hash
+	if i < 0 { // h.hashes has another hash with an equal item
 		place := h.Locate(hash)
 		i = slices.IndexFunc(h.hashes, func(other uint64) bool { return h.Locate(other) == place })
 	}
@@ -92,10 +92,10 @@ func (h *held) delete(hash uint64) {
 	h.hashes = h.hashes[:len(h.hashes)-1]
 }
 
-// any returns a key that is in.
+// any returns a random key of the filter.
 func (h *held) any() uint64 { return h.hashes[h.rng.IntN(len(h.hashes))] }
 
-// other returns a key of no class that the stash counts.
+// other returns a random key whose class has no entry in the stash.
 func (h *held) other() (hash uint64) {
 	for hash = h.rng.Uint64(); h.stashed(hash) > 0; {
 		hash = h.rng.Uint64()
@@ -103,12 +103,12 @@ func (h *held) other() (hash uint64) {
 	return hash
 }
 
-// refuses checks that the filter takes no other key.
+// refuses checks that the filter refuses a further key.
 func (h *held) refuses() {
 	h.Helper()
 	if err := h.f.InsertHash(h.other()); !errors.Is(err, ErrFull) {
 		limit, keys := h.limit()
-		h.Fatalf("one key too many, with %d of %d: %v", keys, limit, err)
+		h.Fatalf("an insert with %d of %d keys: %v", keys, limit, err)
 	}
 }
 
@@ -124,7 +124,7 @@ func (h *held) limit() (limit, keys uint64) {
 	return w.Limit, place.KeysOf(h.f.Len(), inStash, entries)
 }
 
-// mustHold compares the filter with the keys.
+// mustHold checks that the filter has exactly the keys that it must hold.
 func (h *held) mustHold() {
 	h.Helper()
 	if h.f.Len() != uint64(len(h.hashes)) {
@@ -141,7 +141,7 @@ func (h *held) reopen() {
 	h.f = openQuiet(h, h.path)
 }
 
-// openQuiet opens a filter as createLines leaves one.
+// openQuiet opens a filter that, like one of createLines, does no work in the background.
 func openQuiet(tb testing.TB, path string) *Filter {
 	tb.Helper()
 	f, err := Open(path, &OpenOptions{CommitInterval: -1})

@@ -46,10 +46,10 @@ func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
 	return data
 }
 
-// spread turns a number into one as well mixed as a hash.
+// spread returns a hash for a number.
 func spread(i int) uint64 { return uint64(i+1) * 0x9E3779B97F4A7C15 }
 
-// spreads returns the spread numbers of a range.
+// spreads returns the hashes for a range of numbers.
 func spreads(from, to int) (hashes []uint64) {
 	for i := from; i < to; i++ {
 		hashes = append(hashes, spread(i))
@@ -57,7 +57,7 @@ func spreads(from, to int) (hashes []uint64) {
 	return hashes
 }
 
-// seeded gives random numbers, and says how to have them again.
+// seeded returns a generator of random numbers, and logs its seed.
 func seeded(tb testing.TB, seed uint64) *rand.Rand {
 	tb.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
@@ -87,7 +87,8 @@ func needsReplacing(tb testing.TB) {
 	}
 }
 
-// symlink makes a symbolic link, or skips the test: Wine only says that it has made one.
+// symlink makes a symbolic link, or skips the test if there is none: Wine reports success, but makes
+// none.
 func symlink(tb testing.TB, to, link string) {
 	tb.Helper()
 	err := os.Symlink(to, link)
@@ -99,8 +100,8 @@ func symlink(tb testing.TB, to, link string) {
 	}
 }
 
-// mustRename renames a file. Where a mapped file cannot be replaced, it waits until those of closed
-// filters are garbage.
+// mustRename renames a file. Where a mapped file cannot be replaced, it waits until the mappings of
+// closed filters are collected.
 func mustRename(tb testing.TB, from, to string) {
 	tb.Helper()
 	err := os.Rename(from, to)
@@ -149,7 +150,7 @@ func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *
 	must(tb, err)
 	if !osfile.Replaces {
 		must(tb, f.Close())
-		path = copyFilter(tb, path) // which nobody has mapped
+		path = copyFilter(tb, path) // the copy is not mapped
 		return mustOpenReadOnly(tb, path, replaceable()), path
 	}
 	tb.Cleanup(func() { f.Close() })
@@ -170,8 +171,8 @@ func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
 	return f, path
 }
 
-// createLines makes an empty filter of some lines, which does nothing behind the
-// back of the test: it commits and checkpoints when told to, or when it must.
+// createLines makes an empty filter with so many lines, which does no work in the background: it commits
+// and makes checkpoints only in calls.
 func createLines(tb testing.TB, path string, p shape, lines uint64, opts Options) *Filter {
 	tb.Helper()
 	needsWriters(tb)
@@ -186,8 +187,8 @@ func createLines(tb testing.TB, path string, p shape, lines uint64, opts Options
 	return f
 }
 
-// memoryDir gives a directory in memory, where the system has one: for tests and
-// measurements that are not about the disk.
+// memoryDir returns a directory in memory if the system has one, for tests and measurements that are not
+// about the disk.
 func memoryDir(tb testing.TB) string {
 	if runtime.GOOS == "windows" {
 		return tb.TempDir() // Wine has a /dev/shm
@@ -243,7 +244,7 @@ func mustHave(tb testing.TB, f interface{ Contains([]byte) bool }, from, to uint
 	}
 }
 
-// countFound counts the keys that a filter answers "maybe", looked up in batches.
+// countFound looks keys up in batches, and counts the answers "maybe".
 func countFound(f *Filter, keys iter.Seq2[[]byte, error]) (found, asked int) {
 	var hashes [4096]uint64
 	var answers [4096]bool
@@ -277,12 +278,12 @@ func mustSayMaybe(t *testing.T, f asker) {
 	f.ContainsBatch(make([][]byte, 1000), found)
 	for _, key := range keys {
 		if !f.Contains(key) || !f.ContainsString(string(key)) {
-			t.Fatalf("certainly not, it says of %q", key)
+			t.Fatalf("the answer for %q is certainly not", key)
 		}
 	}
 	for i := range found {
 		if !found[i] {
-			t.Fatalf("certainly not, it says of key %d of a batch", i)
+			t.Fatalf("the answer for key %d of a batch is certainly not", i)
 		}
 	}
 	filter, ok := f.(*Filter)
@@ -293,20 +294,20 @@ func mustSayMaybe(t *testing.T, f asker) {
 	filter.ContainsHashes(make([]uint64, 1000), found)
 	for i := range found {
 		if !found[i] || !filter.ContainsHash(uint64(i)) {
-			t.Fatalf("certainly not, it says of hash %d", i)
+			t.Fatalf("the answer for hash %d is certainly not", i)
 		}
 	}
 	if n := filter.Count(keys[1]); n != math.MaxUint64 {
-		t.Fatalf("at most %d, it says of %q", n, keys[1])
+		t.Fatalf("the count of %q is at most %d", keys[1], n)
 	}
 }
 
 func writerOf(f *Filter) *writer.Writer { return f.open.Load().work.Writer }
 
-// newestState copies the lines and the stash of a writer, with what is pending.
+// newestState copies the lines and the stash of a writer, with pending operations applied.
 func newestState(w *writer.Writer) layout.View { return w.Newest() }
 
-// abandon copies the files of a writer as a crash of its process would leave them.
+// abandon copies the files of a writer as the death of its process would leave them.
 func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 	tb.Helper()
 	if o, err := f.writable(); err == nil {
@@ -315,7 +316,7 @@ func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 	return copyFilter(tb, path)
 }
 
-// copyFilter copies a file and all that belongs to it.
+// copyFilter copies a filter file and the files beside it.
 func copyFilter(tb testing.TB, path string) (copied string) {
 	tb.Helper()
 	copied = filepath.Join(tb.TempDir(), "filter.mmf")
@@ -332,14 +333,14 @@ func copyFilter(tb testing.TB, path string) (copied string) {
 	return copied
 }
 
-// deadWriter leaves a file with n keys, and its log, as a killed writer does. The first synced
-// keys were committed.
+// deadWriter makes a file with n keys, and its log, as a killed writer would leave them. The first
+// synced keys are committed.
 func deadWriter(t *testing.T, n, synced int) (path string) {
 	t.Helper()
 	return deadWriterOf(t, &Options{Capacity: 10_000}, n, synced)
 }
 
-// A crew is some goroutines. (sync.WaitGroup has Go since Go 1.25.)
+// A crew is a group of goroutines. (sync.WaitGroup has the method Go since Go 1.25.)
 type crew struct{ sync.WaitGroup }
 
 // Go runs f in a goroutine.
@@ -352,7 +353,7 @@ func (c *crew) Go(f func()) {
 func leaks(t *testing.T) string {
 	t.Helper()
 	n := runtime.NumGoroutine()
-	for range 100 { // goroutines of a context end in their own time
+	for range 100 { // goroutines of contexts may end a little later
 		if runtime.Gosched(); runtime.NumGoroutine() < n {
 			n = runtime.NumGoroutine()
 		}
@@ -375,7 +376,7 @@ func mustVerify(tb testing.TB, path string, items uint64) Report {
 	return r
 }
 
-// mustLeave checks how many files have names that begin with path.
+// mustLeave checks that n files have names that begin with path.
 func mustLeave(tb testing.TB, path string, n int) {
 	tb.Helper()
 	if list, _ := filepath.Glob(path + "*"); len(list) != n {
@@ -411,7 +412,7 @@ func flip(t *testing.T, f *os.File, off int64, mask byte) {
 	}
 }
 
-// flipByte changes a byte of a file. An offset below 0 is from its end.
+// flipByte changes a byte of a file. A negative offset counts from the end.
 func flipByte(path string, at int64) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -5,18 +5,19 @@ import (
 	"errors"
 )
 
-// A replicaOf is a snapshot of the filter of a historian, which takes its changes.
+// A replicaOf is a snapshot of a historian's filter, to which the historian applies changes.
 type replicaOf struct {
 	path string // "" if there is none
 	at   Position
 	gone bool // the file was replaced by more than a rebuild, so the changes may be gone
 }
 
-// snapshot makes a snapshot, which has what the history means; or, without a history, what the file has.
+// snapshot makes a snapshot. It must have what the history means or, if there is no history, what the
+// file has.
 func (h *historian) snapshot() (path string, at Position) {
 	path = h.newPath()
 	at, err := h.f.Snapshot(h.Context(), path)
-	if !h.shard && h.refused(err, "snapshot") { // lines alone would not do
+	if !h.shard && h.refused(err, "snapshot") { // a lost history is an error
 		return "", at
 	}
 	h.note(err, "snapshot at %v", at)
@@ -25,7 +26,7 @@ func (h *historian) snapshot() (path string, at Position) {
 	return path, at
 }
 
-// checkCopy checks that a copy has what is in.
+// checkCopy checks that a copy has the keys of the filter.
 func (h *historian) checkCopy(path string, at Position) {
 	_, err := Verify(h.Context(), path)
 	f, err2 := OpenReadOnly(path, &OpenOptions{Checked: h.checked})
@@ -37,15 +38,15 @@ func (h *historian) checkCopy(path string, at Position) {
 		h.check(f)
 		return
 	}
-	h.want(f.Len() == uint64(h.meaning.len()), "the copy has %d items, and %d are in", f.Len(), h.meaning.len())
-	for key, times := range h.meaning { // also those whose items strays have taken from the filter itself
+	h.want(f.Len() == uint64(h.meaning.len()), "the copy has %d items, not %d", f.Len(), h.meaning.len())
+	for key, times := range h.meaning { // also keys whose items stray deletes have removed
 		n := f.Count(h.keys[key])
-		h.want(n >= uint64(len(times)) && (len(times) == 0 || f.Contains(h.keys[key])), "the copy has key %d %d times, and it is in %d times", key, n, len(times))
+		h.want(n >= uint64(len(times)) && (len(times) == 0 || f.Contains(h.keys[key])), "the copy has key %d %d times, not %d times", key, n, len(times))
 	}
 }
 
-// change has the snapshot of the time before take the changes since, twice, or makes one. The changes
-// are gone at most if more than a rebuild has replaced the file.
+// change applies the changes since the last snapshot to it, twice, or makes a new snapshot. The changes
+// may be gone only if the file was replaced by something other than a rebuild.
 func (h *historian) change() {
 	if r := h.replica; r.path != "" {
 		set := new(bytes.Buffer)
@@ -76,7 +77,7 @@ func (h *historian) change() {
 	h.replica = replicaOf{path: path, at: at}
 }
 
-// apply has the replica take changes, unless they have no room there.
+// apply applies changes to the replica twice, unless the replica has no room for them.
 func (h *historian) apply(set []byte, now Position) {
 	f, err := Open(h.replica.path, &OpenOptions{CommitInterval: -1})
 	h.note(err, "open the replica")

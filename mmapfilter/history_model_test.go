@@ -3,7 +3,7 @@ package mmapfilter
 import "slices"
 
 // A meaning is what a history of hashes means (K7): for each key, by its number, the times of its
-// copies, the oldest first. No two keys of a test have one hash.
+// copies, oldest first. All keys of a test have different hashes.
 type meaning [][]uint64
 
 func (m meaning) len() (n int) {
@@ -14,10 +14,10 @@ func (m meaning) len() (n int) {
 }
 
 func (m meaning) insert(key int, time uint64) {
-	m[key] = append(m[key], time) // no time is before that of the operation before
+	m[key] = append(m[key], time) // times never decrease
 }
 
-// insertUnique reports whether there was none of the key. If there was, its age does not change.
+// insertUnique reports whether there was no copy of the key. If there was one, its time does not change.
 func (m meaning) insertUnique(key int, time uint64) (fresh bool) {
 	if fresh = len(m[key]) == 0; fresh {
 		m.insert(key, time)
@@ -25,8 +25,8 @@ func (m meaning) insertUnique(key int, time uint64) (fresh bool) {
 	return fresh
 }
 
-// delete is for a Delete that has answered true, whatever item it took. It reports whether there was
-// one of the key.
+// delete is for a Delete that returned true, whatever item it removed. It reports whether there was a
+// copy of the key.
 func (m meaning) delete(key int) (there bool) {
 	if there = len(m[key]) > 0; there {
 		m[key] = m[key][1:]
@@ -43,7 +43,7 @@ func (m meaning) expire(before uint64) (n int) {
 	return n
 }
 
-// merge adds what another history means. If distinct is set, the youngest of each key stays.
+// merge adds what another history means. If distinct is set, only the youngest copy of each key stays.
 func (m meaning) merge(other meaning, distinct bool) {
 	for key := range m {
 		m[key] = slices.Concat(m[key], other[key])

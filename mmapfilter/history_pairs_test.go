@@ -15,9 +15,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 )
 
-// TestHistoryPairs uses each feature of a filter together with each other one (pairs.md), in both
-// orders, with inserts and deletes in between, and holds the filter against K7 as TestHistoryHonest
-// does. What needs hashes is refused by a filter that has lost them, and by a shard.
+// TestHistoryPairs uses each two features of a filter together (pairs.md), in both orders, with inserts
+// and deletes in between, and checks the filter by K7 as TestHistoryHonest does. A shard, and a filter
+// that has lost its hashes, must refuse what needs hashes.
 func TestHistoryPairs(t *testing.T) {
 	names := slices.Sorted(maps.Keys(pairUses))
 	for i, a := range names {
@@ -33,7 +33,7 @@ func TestHistoryPairs(t *testing.T) {
 	}
 }
 
-// pairUses has, by their names in pairs.md, the features that a program uses through this package.
+// pairUses maps the names in pairs.md of the features of this package to functions that use them.
 var pairUses = map[string]func(h *historian){
 	"KeepHashes":    func(h *historian) { h.close(); h.open() },
 	"AutoGrow":      func(h *historian) { h.insert(false, h.some(60)...) },
@@ -69,15 +69,15 @@ func (h *historian) pair(a, b string) {
 		h.do(1, []func(){func() { pairUses[name](h) }})
 		h.do(1, []func(){func() { h.deleteSome(50) }})
 	}
-	if h.replica.path != "" { // with each of them behind it
+	if h.replica.path != "" { // the changes now include uses of both features
 		h.change()
 	}
 }
 
-// expireAfter opens the file for a while as one whose keys leave.
+// expireAfter opens the file for a while with ExpireAfter.
 func (h *historian) expireAfter() {
 	h.setClock()
-	h.now.Store(h.time()) // a clock that is back would change times at a rebuild
+	h.now.Store(h.time()) // if the clock was set back, a rebuild would change times
 	after := timeStep + timeStep*h.rng.Uint64N(times) + timeStep/2
 	open := func(after time.Duration) bool {
 		h.close()
@@ -103,7 +103,7 @@ func (h *historian) expireAfter() {
 	h.count(h.items, h.items, 0)
 }
 
-// createShard makes a shard of two, which has some of the keys.
+// createShard makes the first of two shards, and gives it its part of the keys.
 func (h *historian) createShard(o Options) (*Filter, error) {
 	hasher := layout.NewHasher(o.Seed)
 	h.others = slices.Clone(h.keys)
@@ -121,7 +121,7 @@ func (h *historian) createShard(o Options) (*Filter, error) {
 	return Open(h.path, &OpenOptions{CommitInterval: -1})
 }
 
-// buildShard builds the first shard of two, from hashes, at the path.
+// buildShard builds the first of two shards from hashes, at the path.
 func (h *historian) buildShard(o *Options, hashes iter.Seq2[[]uint64, error]) error {
 	c, err := o.buildingShard(layout.Shard{Count: 2})
 	if err == nil {
@@ -130,7 +130,8 @@ func (h *historian) buildShard(o *Options, hashes iter.Seq2[[]uint64, error]) er
 	return err
 }
 
-// deleteSome deletes keys. Where no history says which keys lean, none is deleted while some may.
+// deleteSome deletes keys. A shard has no history that says which keys InsertUnique left out, so it
+// deletes none while there may be such keys.
 func (h *historian) deleteSome(most int) {
 	for range 1 + h.rng.IntN(most) {
 		if key := h.pick(true, true); key >= 0 && !(h.shard && h.mayLean) {
@@ -139,7 +140,7 @@ func (h *historian) deleteSome(most int) {
 	}
 }
 
-// all yields each key as often as it is in, and in a shard those of the other one.
+// all yields each key as often as the filter has it and, for a shard, also the keys of the other shard.
 func (h *historian) all(yield func([]byte, error) bool) {
 	for key, times := range h.meaning {
 		for range times {
@@ -155,7 +156,7 @@ func (h *historian) all(yield func([]byte, error) bool) {
 	}
 }
 
-// anew notes that the file was made from keys, so that it has hashes unless it is a shard.
+// anew records that the file was made from keys, so that it has hashes unless it is a shard.
 func (h *historian) anew() {
 	for _, times := range h.meaning {
 		for i := range times {
@@ -176,7 +177,7 @@ func (h *historian) rebuildFromKeys() {
 	h.durable()
 }
 
-// buildDistinct has Build put a file of the different keys in the place of this one.
+// buildDistinct replaces the file by one that Build makes, with each key once.
 func (h *historian) buildDistinct() {
 	h.close()
 	o := Options{Capacity: uint64(len(h.keys)), Seed: historyFileSeed, Distinct: true, Workers: 1}
@@ -205,9 +206,9 @@ func (h *historian) buildDistinct() {
 	h.open()
 }
 
-// discard goes on as after a kill, with the log or without it.
+// discard kills the writer, removes the log or not, and calls DiscardLog.
 func (h *historian) discard() {
-	h.note(h.f.Checkpoint(h.Context()), "checkpoint") // what came after it would be lost
+	h.note(h.f.Checkpoint(h.Context()), "checkpoint") // so that the log has nothing to lose
 	h.killAnd(func(path string) error {
 		lost := h.rng.IntN(2) == 0 && os.Remove(path+".stash") == nil
 		found, err := DiscardLog(path)
@@ -223,17 +224,17 @@ func (h *historian) countAll() {
 	defer f.Close()
 	for key, times := range h.meaning {
 		n, read := h.f.Count(h.keys[key]), f.Count(h.keys[key])
-		h.want(n == read && n >= uint64(min(len(times), 1)) && (h.mayLean || n >= uint64(len(times))), "the counts of key %d are %d and %d; there are %d of it", key, n, read, len(times))
+		h.want(n == read && n >= uint64(min(len(times), 1)) && (h.mayLean || n >= uint64(len(times))), "the counts of key %d are %d and %d; it has %d copies", key, n, read, len(times))
 	}
 }
 
-// lookInHeap copies the file to the heap, which takes that no process writes to it.
+// lookInHeap opens the file as a copy in the heap, which fails while the file is live.
 func (h *historian) lookInHeap() {
 	heap := &OpenOptions{Residency: ResidencyHeap, FollowInterval: -1, Checked: h.checked}
 	live := h.f.Stats().State == "live"
 	f, err := OpenReadOnly(h.path, heap)
 	h.note(nil, "copy: %v", err)
-	h.want(errors.Is(err, ErrBusy) == live && (err == nil) != live, "a copy of a file that is live, %t: %v", live, err)
+	h.want(errors.Is(err, ErrBusy) == live && (err == nil) != live, "a copy of a file, live %t: %v", live, err)
 	if err == nil {
 		h.check(f)
 		f.Close()
@@ -246,7 +247,7 @@ func (h *historian) lookInHeap() {
 	h.check(follower)
 }
 
-// cutShort cuts a copy of the file short, under a writer and a reader.
+// cutShort cuts a copy of the file short while a writer and a reader have it open.
 func (h *historian) cutShort() {
 	path, checked := h.newPath(), &OpenOptions{Checked: true, CommitInterval: -1}
 	h.note(h.f.Sync(), "cut short")
@@ -271,7 +272,7 @@ func (h *historian) cutShort() {
 	h.check(w)
 }
 
-// otherShard has keys of the other shard refused.
+// otherShard checks that a shard refuses keys of the other shard.
 func (h *historian) otherShard() {
 	for _, key := range h.others[:min(len(h.others), 3)] {
 		err := h.f.Insert(key)
@@ -280,7 +281,7 @@ func (h *historian) otherShard() {
 	}
 }
 
-// rename gives the file another name, and those beside it, with its hashes.
+// rename renames the file and all files beside it.
 func (h *historian) rename() {
 	to, link := h.newPath(), h.newPath()
 	h.close()
@@ -298,7 +299,7 @@ func (h *historian) rename() {
 	h.check(f)
 }
 
-// shortRuns does one operation in each of some openings.
+// shortRuns opens the file three times, and does one operation each time.
 func (h *historian) shortRuns() {
 	for range 3 {
 		h.close()
