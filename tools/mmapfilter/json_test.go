@@ -101,7 +101,7 @@ func TestSizeTable(t *testing.T) {
 	var out bytes.Buffer
 	noError(t, printSizes(&out, mmapfilter.Options{}, 20e-9))
 	const want = "" +
-		"  keys        5 %        1 %      0.1 %     0.01 %  hashes in memory       disk   time\n" +
+		"  keys        5 %        1 %      0.1 %     0.01 %  building: memory       disk   time\n" +
 		"    1M  940.0 KiB    1.2 MiB    1.6 MiB    2.1 MiB           7.6 MiB    7.6 MiB  0.0 s\n" +
 		"   10M    8.8 MiB   11.7 MiB   16.1 MiB   20.3 MiB          76.3 MiB   76.3 MiB  0.2 s\n" +
 		"  100M   88.1 MiB  116.9 MiB  160.7 MiB  203.0 MiB         256.0 MiB  762.9 MiB  2.0 s\n" +

@@ -24,7 +24,7 @@ func newSizeCommand() *cobra.Command {
 		Long: "Show how large a filter for N keys is, and its parameters.", Example: "mmapfilter size -n 1e9 -p 0.001"}
 	addPlanFlags(cmd.Flags(), &opts, "number `N` of keys, such as 10M, 2.5B, 1e9, 1_000_000", "0.01", "f")
 	json.addTo(cmd.Flags())
-	cmd.Flags().BoolVar(&asTable, "table", false, "print the sizes for 1 million to 10 billion keys at several rates, and what building them takes here")
+	cmd.Flags().BoolVar(&asTable, "table", false, "print the sizes for 1 million to 10 billion keys at several rates, and what a build takes here")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkPlanFlags(cmd.Flags()); err != nil {
 			return err
@@ -128,7 +128,7 @@ func printSizes(w io.Writer, opts mmapfilter.Options, each float64) (err error) 
 	for _, rate := range tableRates {
 		fmt.Fprintf(t, "%g %%\t", 100*rate)
 	}
-	fmt.Fprint(t, "hashes in memory\tdisk\ttime\t\n")
+	fmt.Fprint(t, "building: memory\tdisk\ttime\t\n")
 	for _, keys := range tableKeys {
 		if opts.Capacity, err = parseCount(keys); err != nil {
 			return err
