@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard"
 )
 
-// A program changes badger.Open to badgerguard.Open, and *badger.DB, *badger.Txn to *badgerguard.DB,
+// A program changes badger.Open to badgerguard.Open, *badger.DB to *badgerguard.DB, and *badger.Txn to
 // *badgerguard.Txn.
 func Example() {
 	dir, err := os.MkdirTemp("", "badgerguard")

@@ -66,7 +66,7 @@ func TestMethods(t *testing.T) {
 	})
 }
 
-// TestRefused calls what is refused.
+// TestRefused calls the functions and methods that are refused.
 func TestRefused(t *testing.T) {
 	d := open(t, small(t.TempDir()), guardtest.Quiet(guard.Rebuild))
 	b := d.NewWriteBatch()

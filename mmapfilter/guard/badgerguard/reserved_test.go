@@ -66,8 +66,8 @@ func testStreams(t *testing.T, d *testStore) {
 	guardtest.MustHave(t, open(t, small(dir), guardtest.Quiet(guard.Rebuild)), 0, 110, 200)
 }
 
-// TestReserved covers G6: programs do not see the reserved keys, and cannot write them. Keys that only
-// begin with the name of the owner are theirs.
+// TestReserved covers G6: programs do not see the reserved keys, and cannot write them. Longer keys
+// that begin with the name of the owner belong to the program.
 func TestReserved(t *testing.T) {
 	for _, prefix := range []string{"", "g", "\xff\xff", guard.OwnerName + "y"} {
 		g := guardtest.Quiet(guard.Exact)
@@ -102,7 +102,7 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// testIterators has iterators of all kinds show just these keys.
+// testIterators checks that iterators of all kinds show just the keys in want.
 func testIterators(t *testing.T, d *testStore, txn *Txn, want []string) {
 	for _, it := range []*Iterator{
 		txn.NewKeyIterator(d.store.key([]byte("s\x00\x00")), badger.DefaultIteratorOptions),
@@ -132,8 +132,8 @@ func testIterators(t *testing.T, d *testStore, txn *Txn, want []string) {
 	}
 }
 
-// TestEntriesAreRemoved covers G2: entries go whose keys the filter has durably. No key overflows: the
-// entry of one that did may stay until the next rebuild.
+// TestEntriesAreRemoved covers G2: entries are removed once the filter has their keys durably. No key
+// overflows here, since its entry might stay until the next rebuild.
 func TestEntriesAreRemoved(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := guardtest.Often(deletes)

@@ -13,8 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// rows are those of the table in the documentation of the package, and what a transaction promises. Each
-// begins with 100 keys, and ends with so many; 0 is any number.
+// rows are the rows of the table in the documentation of the package, and promises of transactions.
+// Each row begins with 100 keys, and ends with the given number of keys; 0 means any number.
 var rows = []struct {
 	name string
 	do   func(t *testing.T, d *testStore)
@@ -79,7 +79,7 @@ func (d *testStore) has(t *testing.T, key string) bool {
 	return value != nil
 }
 
-// testOwnWrites reads keys in the transaction that has written them. The filter is asked if Badger
+// testOwnWrites reads keys in the transaction that has written them. The filter is asked only if Badger
 // need not see the read.
 func testOwnWrites(t *testing.T, d *testStore) {
 	blind := open(t, small(t.TempDir()).WithDetectConflicts(false), guardtest.Quiet(guard.Rebuild))
@@ -94,7 +94,7 @@ func testOwnWrites(t *testing.T, d *testStore) {
 			}
 		}
 		if skipped := d.GuardStats().Skipped - before; (skipped == 0) != d.options.DetectConflicts {
-			t.Errorf("%d skipped: conflicts %t", skipped, d.options.DetectConflicts)
+			t.Errorf("%d skipped, detects conflicts: %t", skipped, d.options.DetectConflicts)
 		}
 		txn.Discard()
 		if _, err := d.DB.Has(nil); err != badger.ErrEmptyKey {
@@ -107,8 +107,8 @@ func testOwnWrites(t *testing.T, d *testStore) {
 	}
 }
 
-// testConflicts runs a transaction that reads that a key is absent, while another one creates the
-// key. The first one fails, and the filter forgets its keys.
+// testConflicts runs a transaction that finds a key absent, while another transaction creates the key.
+// The first transaction fails, and the filter drops its keys.
 func testConflicts(t *testing.T, d *testStore) {
 	before := d.GuardStats().Keys
 	for _, with := range []bool{false, true} {
@@ -134,12 +134,12 @@ func testConflicts(t *testing.T, d *testStore) {
 	}
 	must(t, d.guard.Work())
 	if n := d.GuardStats().Keys - before; d.exact && n != 2 {
-		t.Errorf("%d keys more: what was not committed stays", n)
+		t.Errorf("%d more keys: keys that were not committed stay", n)
 	}
 }
 
-// testNoConflicts has transactions that do not conflict, which they do not with the guard either: that
-// write blindly, or iterate over the keys while entries of the guard change.
+// testNoConflicts runs transactions that do not conflict without the guard: they write blindly, or
+// iterate over the keys while entries of the guard change. With the guard they do not conflict either.
 func testNoConflicts(t *testing.T, d *testStore) {
 	a, b, reader := d.NewTransaction(true), d.NewTransaction(true), d.NewTransaction(true)
 	defer reader.Discard()
@@ -206,11 +206,11 @@ func testWriteBatch(t *testing.T, d *testStore) {
 	testFailedBatch(t, d)
 }
 
-// testFailedBatch has a transaction of a batch fail: nothing is committed after it.
+// testFailedBatch makes a transaction of a batch fail. Nothing is committed after it.
 func testFailedBatch(t *testing.T, d *testStore) {
 	b := d.NewWriteBatch()
 	defer b.Cancel()
-	if _, err := b.txn.Get(number(0)); err != badger.ErrKeyNotFound { // as no batch does: now there is a conflict
+	if _, err := b.txn.Get(number(0)); err != badger.ErrKeyNotFound { // no batch reads, so this makes a conflict
 		t.Fatal(err)
 	}
 	must(t, d.put(number(0)))
@@ -224,7 +224,7 @@ func testFailedBatch(t *testing.T, d *testStore) {
 	must(t, d.Update(func(txn *Txn) error { return txn.Delete(number(0)) }))
 }
 
-// testPinned has keys that Badger writes by itself: nothing takes them out of the filter.
+// testPinned uses keys that Badger writes by itself. Nothing removes them from the filter.
 func testPinned(t *testing.T, d *testStore) {
 	add := func(a, b []byte) []byte { return append(bytes.Clone(a), b...) }
 	key := []byte("m/")
@@ -277,11 +277,11 @@ func testExpiry(t *testing.T, d *testStore) {
 			return err
 		}))
 	}
-	put(0, 100, -time.Minute) // they have expired
+	put(0, 100, -time.Minute) // these keys have expired already
 	guardtest.MustHave(t, d, 0, 0, 300)
 	put(0, 50, time.Hour)
 	guardtest.MustHave(t, d, 0, 50, 300)
-	// What expires meanwhile stays in the filter if a transaction counts on it.
+	// A key that expires during a transaction stays in the filter if the transaction puts it again.
 	put(50, 51, time.Second)
 	txn := d.NewTransaction(true)
 	must(t, txn.Set(number(50), []byte("stays")))
@@ -298,7 +298,8 @@ func testExpiry(t *testing.T, d *testStore) {
 	guardtest.MustHave(t, d, 0, 51, 300)
 }
 
-// TestExpiryRebuilds has the filter rebuilt when many keys have expired, since absent keys pass it.
+// TestExpiryRebuilds checks that the filter is rebuilt when many keys have expired, since absent keys
+// then pass it.
 func TestExpiryRebuilds(t *testing.T) {
 	d := open(t, small(t.TempDir()), guardtest.Often(guard.Rebuild))
 	guardtest.Set(t, d, 0, 100)
@@ -329,7 +330,7 @@ func testDropPrefix(t *testing.T, d *testStore) {
 	}
 }
 
-// testDropAll drops the owner with all keys: the guard is the owner again.
+// testDropAll drops all keys, and the owner with them. After that, the guard is the owner again.
 func testDropAll(t *testing.T, d *testStore) {
 	must(t, d.DropAll())
 	guardtest.MustHave(t, d, 0, 0, 1000)
@@ -340,7 +341,7 @@ func testDropAll(t *testing.T, d *testStore) {
 	guardtest.MustHave(t, d, 100, 200, 1000)
 }
 
-// TestCrashInDrop opens a store as a crash in a drop leaves it.
+// TestCrashInDrop opens a store as a crash during a drop leaves it.
 func TestCrashInDrop(t *testing.T) {
 	d, dir := open(t, small(t.TempDir()), guardtest.Quiet(guard.Rebuild)), t.TempDir()
 	guardtest.Set(t, d, 0, 100)
@@ -389,7 +390,7 @@ func TestBanNamespace(t *testing.T) {
 		if _, err := d.DB.Has(kept[0]); err != badger.ErrDBClosed {
 			t.Errorf("closed: %v", err)
 		}
-		// Without an offset the keys are there again.
+		// Without an offset, the banned keys are visible again.
 		o.NamespaceOffset = -1
 		d = open(t, o, g)
 		for i := range banned {

@@ -20,8 +20,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// engine has stores that detect conflicts, or drop keys, or do not. Drops bring deleted keys back, also
-// those with other prefixes, so only what the store has must not be hidden then.
+// engine returns an Engine whose stores may detect conflicts and may drop keys. Drops bring back
+// deleted keys, even keys with other prefixes. So with drops, the tests only check that no key of the
+// store is hidden.
 func engine(conflicts, drops bool) guardtest.Engine {
 	return guardtest.Engine{
 		Filter:  FilterName,
@@ -88,7 +89,7 @@ func TestPermissions(t *testing.T) { guardtest.Mode(t, engine(true, false)) }
 // valueThreshold is the length of the shortest value that goes to the value log.
 const valueThreshold = 1 << 10
 
-// small returns options for tests: memtables are full soon.
+// small returns options for tests, with which memtables are soon full.
 func small(dir string) badger.Options {
 	o := badger.DefaultOptions(dir).WithLogger(nil).WithMetricsEnabled(false)
 	o.MemTableSize, o.ValueLogFileSize, o.ValueThreshold = 2<<20, 4<<20, valueThreshold
@@ -96,19 +97,19 @@ func small(dir string) badger.Options {
 	return o
 }
 
-// A testStore is a DB with what is open in it.
+// A testStore is a DB for the tests of package guardtest.
 type testStore struct {
 	*DB
-	exact bool  // deletes: guard.Exact
-	drops *drop // nil: there are none
+	exact bool  // Options.Deletes is guard.Exact
+	drops *drop // nil if nothing drops keys
 	mu    sync.Mutex
-	// merges are those of workers, by name. Guarded by mu.
+	// merges has the merge operators of the workers, by the names of the workers. Guarded by mu.
 	merges map[string]*MergeOperator
 }
 
 func openStore(o badger.Options, g *guard.Options) (*testStore, error) {
 	d, err := Open(o, g)
-	if err != nil { // after a kill Badger opens a log that it was about to create the second time only
+	if err != nil { // after a kill while Badger was creating a log, only the second try succeeds
 		d, err = Open(o, g)
 	}
 	return &testStore{DB: d, exact: g != nil && g.Deletes == guard.Exact, merges: map[string]*MergeOperator{}}, err
@@ -174,8 +175,8 @@ func (t testTxn) Get(key string) ([]byte, error) {
 	return nil, err
 }
 
-// Stored is asked for a key that Get has not found. A drop that is under way may bring it back: then
-// Get is to find it.
+// Stored is called for a key that Get has not found. A drop that is under way may bring the key back,
+// and then Get must find it.
 func (t testTxn) Stored(key string) (bool, error) {
 	for {
 		var ended uint64
@@ -207,7 +208,7 @@ func (t testTxn) Keys() (keys []string, err error) {
 	return keys, nil
 }
 
-// notDone says for some errors that nothing has happened.
+// notDone returns ErrNotDone for errors which mean that nothing has happened.
 func notDone(err error) error {
 	if errors.Is(err, badger.ErrBlockedWrites) || errors.Is(err, badger.ErrConflict) {
 		return guardtest.ErrNotDone
@@ -232,7 +233,7 @@ func (d *testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) error {
 	return notDone(<-ended)
 }
 
-// Step does one of the things that only Badger has.
+// Step does something that only Badger can do.
 func (d *testStore) Step(w *guardtest.Worker) error {
 	err := d.step(w)
 	if err = notDone(err); err == guardtest.ErrNotDone {
@@ -259,7 +260,7 @@ func (d *testStore) step(w *guardtest.Worker) error {
 		return err
 	case n < 82 && d.drops != nil:
 		return d.drop(w)
-	case n < 83 && d.drops == nil: // with drops, a compaction would bring back a value that this one moves
+	case n < 83 && d.drops == nil: // with drops, a compaction would bring back a value that the GC moves
 		if err := d.RunValueLogGC(0.1); err != badger.ErrNoRewrite && err != badger.ErrRejected {
 			return err
 		}
@@ -297,7 +298,7 @@ func (d *testStore) large(w *guardtest.Worker) error {
 	return err
 }
 
-// contend has a conflict, if Badger detects them.
+// contend makes two transactions conflict. One of them must fail if Badger detects conflicts.
 func (d *testStore) contend(w *guardtest.Worker) error {
 	key := w.Key()
 	first, second := w.Value(), w.Value()

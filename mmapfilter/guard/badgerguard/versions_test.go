@@ -23,7 +23,8 @@ func since(t *testing.T, d *testStore, at uint64) (keys []string) {
 	return keys
 }
 
-// TestSince covers C9: a store yields the keys with the versions after a position, from the next one on.
+// TestSince covers C9: a store yields the keys with all versions after a position, beginning with the
+// next version.
 func TestSince(t *testing.T) {
 	d := open(t, small(t.TempDir()), guardtest.Quiet(guard.Rebuild))
 	must(t, d.put([]byte("before")))
@@ -48,12 +49,13 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestVersionsComeAgain covers C9 and G2: a power loss takes transactions that the filter has, and
-// other ones get their versions. After a kill, the filter has these, too.
+// TestVersionsComeAgain covers C9 and G2: a power loss takes transactions whose keys the filter has,
+// and other transactions get their versions. After a kill, the filter gets the keys of these
+// transactions, too.
 func TestVersionsComeAgain(t *testing.T) {
 	dir, lost := t.TempDir(), t.TempDir()
 	d := open(t, small(dir), guardtest.Quiet(guard.Rebuild))
-	guardtest.Set(t, d, 0, 100) // so few that the log of the filter does not grow while it is copied
+	guardtest.Set(t, d, 0, 100) // few keys, so that the log of the filter does not grow while it is copied
 	must(t, d.guard.Work())
 	must(t, guardtest.CopyDir(lost, dir))
 	for i := range 50 { // as many versions
@@ -83,8 +85,8 @@ func TestVersionsComeAgain(t *testing.T) {
 }
 
 // TestSinceReadsTables covers C9: after a kill, a program without a guard has opened the store, so the
-// keys that the filter lacks are in a table. If that is damaged, Badger's iterator may end without an
-// error: then the filter is not used.
+// keys that the filter lacks are in a table. If the table is damaged, Badger's iterator may end without
+// an error. So Open fails instead.
 func TestSinceReadsTables(t *testing.T) {
 	for _, encryption := range []string{"", "0123456789abcdef"} {
 		for _, damaged := range []bool{false, true} {
@@ -133,7 +135,7 @@ func damageTables(t *testing.T, dir string) {
 		must(t, os.WriteFile(path, b, 0o600))
 	}
 	if len(tables) == 0 {
-		t.Error("there is no table")
+		t.Error("the store has no table")
 	}
 }
 

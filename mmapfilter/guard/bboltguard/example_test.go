@@ -8,7 +8,7 @@ import (
 	bolt "github.com/mmapfilter/mmapfilter/mmapfilter/guard/bboltguard"
 )
 
-// A program that used bbolt changes the import, here with the name that it had, and the call of Open.
+// A program that used bbolt changes the import, here under the same name, and the call of Open.
 func Example() {
 	dir, err := os.MkdirTemp("", "bboltguard")
 	if err != nil {
@@ -35,7 +35,7 @@ func Example() {
 	err = db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("fruit"))
 		fmt.Printf("apple: %q\n", b.Get([]byte("apple")))
-		fmt.Printf("plum: %q\n", b.Get([]byte("plum"))) // the filter knows
+		fmt.Printf("plum: %q\n", b.Get([]byte("plum"))) // the filter knows that it is absent
 		return nil
 	})
 	if err != nil {

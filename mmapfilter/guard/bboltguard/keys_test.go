@@ -18,7 +18,7 @@ func TestJoinKey(t *testing.T) {
 		for _, key := range [][]byte{{}, {0}, {0, 1}, []byte("a"), []byte("b"), []byte("\x01a\x00b"), long} {
 			joined := JoinKey(key, path...)
 			if seen[string(joined)] {
-				t.Errorf("%q in %q has the key of another", key, path)
+				t.Errorf("%q in %q has the joined key of another key", key, path)
 			}
 			seen[string(joined)] = true
 			gotKey, gotPath := SplitKey(joined)
@@ -34,7 +34,7 @@ func TestJoinKey(t *testing.T) {
 	}
 }
 
-// TestCoversBuckets has a filter for some buckets only.
+// TestCoversBuckets uses a filter that is only for some buckets.
 func TestCoversBuckets(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		g := guardtest.Quiet(deletes)

@@ -48,13 +48,13 @@ func (s *store) until(t *testing.T, holds func() bool) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatal("it does not come to that")
+			t.Fatal("the condition does not hold in time")
 		}
 	}
 }
 
-// TestSnapshotInCommit: a rebuild begins while a commit is under way that deletes keys. A transaction
-// that began before it has them still.
+// TestSnapshotInCommit: a rebuild begins during a commit that deletes keys. A transaction that began
+// before the commit still sees the keys.
 func TestSnapshotInCommit(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		s := new(stop)
@@ -84,8 +84,8 @@ func TestSnapshotInCommit(t *testing.T) {
 	})
 }
 
-// TestCommitWaitsForReader: a commit waits for a read transaction, since it needs a larger map, and a
-// rebuild for the commit. The read transaction goes on.
+// TestCommitWaitsForReader: a commit that needs a larger map waits for a read transaction, and a
+// rebuild waits for the commit. The read transaction goes on meanwhile.
 func TestCommitWaitsForReader(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := guardtest.Often(deletes)
@@ -105,9 +105,9 @@ func TestCommitWaitsForReader(t *testing.T) {
 			go func() { done <- d.guard.Rebuild(t.Context()) }()
 			d.store.until(t, func() bool { return len(d.store.gate.waiting) == 1 })
 			_ = d.GuardStats()
-			for key := range 5000 { // the guard hears of false positives
+			for key := range 5000 { // reports false positives to the guard
 				if reader.Bucket([]byte("k")).Get(fmt.Append(nil, 10_000+key)) != nil {
-					t.Error("there")
+					t.Error("an absent key is found")
 				}
 			}
 			if _, err := guardtest.Hidden(d, testTx{reader}); err != nil {
@@ -121,8 +121,9 @@ func TestCommitWaitsForReader(t *testing.T) {
 	})
 }
 
-// TestFailedCommits has commits fail, since the store is full, while others put the same keys, and the
-// guard works: none of the keys that they delete is hidden, and the filter has no key that they put.
+// TestFailedCommits makes commits fail, since the store is full, while other commits put the same keys,
+// and the guard works. No key that a failed commit deletes is hidden, and the filter has no key that
+// only a failed commit puts.
 func TestFailedCommits(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := fast()
@@ -170,8 +171,9 @@ func TestFailedCommits(t *testing.T) {
 	})
 }
 
-// TestTouched covers G7: the next Open notices a transaction past the guard, even if the guard has made
-// others since. Transactions of the guard without changes, or that did not happen, are none.
+// TestTouched covers G7: the next Open notices a transaction that bypassed the guard, even if the guard
+// has made transactions since. Transactions of the guard that change nothing, or are rolled back, do
+// not look like that.
 func TestTouched(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir, o := t.TempDir(), guardtest.Quiet(deletes)
@@ -198,8 +200,8 @@ func TestTouched(t *testing.T) {
 	})
 }
 
-// TestTouchedCopy covers G7: a copy by bbolt with a copy of the filter is a store as a kill leaves it.
-// The filter is used, unless a program without the guard has written to the copy since.
+// TestTouchedCopy covers G7: a copy that bbolt has made, with a copy of the filter, is like a store
+// after a kill. The filter is used, unless a program without the guard has written to the copy since.
 func TestTouchedCopy(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		for _, past := range [][]string{nil, {"k/past"}} {
@@ -213,7 +215,7 @@ func TestTouchedCopy(t *testing.T) {
 			must(t, engine(largeMap).Unguarded(copied, past))
 			d = engine(largeMap).MustOpen(t, copied, o).(testStore)
 			if s := d.GuardStats(); (s.Err == "" && s.Rebuilds == 0) != (past == nil) {
-				t.Errorf("past the guard: %q: %+v", past, s)
+				t.Errorf("put without the guard: %q: %+v", past, s)
 			}
 			guardtest.MustHideNone(t, d)
 			guardtest.Eventually(t, d, "a filter", guardtest.Serving)

@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// rows are those of the table in the package's essay. Each begins with the key a in the bucket b, and
-// ends with so many keys.
+// rows are the rows of the table in the documentation of the package. Each row begins with the key a in
+// the bucket b, and ends with the given number of keys, unless that is negative.
 var rows = []struct {
 	name string
 	do   func(t *testing.T, d testStore)
@@ -27,11 +27,11 @@ var rows = []struct {
 	{"Rollback", testRollback, 1},
 	{"a commit panics", testCommitPanics, 2},
 	{"Batch", testBatch, 102},
-	{"Get of its own", testGetOwn, 1},
+	{"Get of own writes", testGetOwn, 1},
 	{"CreateBucket", testCreateBucket, 4},
 	{"DeleteBucket", testDeleteBucket, 2},
 	{"MoveBucket", testMoveBucket, 5},
-	{"MoveBucket of what it has changed", testMoveBucketDirty, -1},
+	{"MoveBucket of a changed bucket", testMoveBucketDirty, -1},
 	{"MoveBucket into itself", testMoveIntoItself, 2},
 	{"an old bucket", testStale, 1},
 	{"NextSequence, SetRootPage", testSequence, 1},
@@ -117,11 +117,11 @@ func testDelete(t *testing.T, d testStore) {
 		for key, _ := c.First(); key != nil; key, _ = c.Next() {
 			if string(key) == "c" {
 				must(t, c.Delete())
-				must(t, c.Delete()) // nothing
+				must(t, c.Delete()) // does nothing
 			}
 		}
 		c.Last()
-		c.Next() // stays
+		c.Next() // stays at the last key
 		return c.Delete()
 	})
 	if s := d.GuardStats(); !d.exact && s.Gone != 3 {
@@ -144,7 +144,7 @@ func testUpdate(t *testing.T, d testStore) {
 		if n := d.GuardStats().Keys; n != 1 {
 			t.Errorf("%d keys before the commit", n)
 		}
-		b.tx.OnCommit(func() { // may do another one
+		b.tx.OnCommit(func() { // a handler may make another transaction
 			handled = true
 			update(t, d, put("a", "b"))
 		})
@@ -190,8 +190,8 @@ func testRollback(t *testing.T, d testStore) {
 	}
 }
 
-// testCommitPanics has a commit panic, as the checks of StrictMode do: before it has done anything, and
-// after all.
+// testCommitPanics makes a commit panic, as the checks of StrictMode do: before it has done anything,
+// and after it has done everything.
 func testCommitPanics(t *testing.T, d testStore) {
 	tx, err := d.Begin(true)
 	must(t, err)
@@ -206,7 +206,7 @@ func testCommitPanics(t *testing.T, d testStore) {
 		must(t, err)
 		must(t, put("c")(tx.Bucket([]byte("b"))))
 		tx.engineTx.WriteFlag = 0
-		tx.engineTx.OnCommit(func() { panic("in the commit") }) // past ours, which come later
+		tx.engineTx.OnCommit(func() { panic("in the commit") }) // before our own handlers, which come later
 		_ = tx.Commit()
 	})
 	guardtest.MustKnow(t, d, "b/c", true)
@@ -256,7 +256,7 @@ func testGetOwn(t *testing.T, d testStore) {
 		if s := d.GuardStats(); s.TruePositives != before.TruePositives || s.FalsePositives != before.FalsePositives {
 			t.Errorf("the filter was asked: %+v", s)
 		}
-		must(t, b.Put([]byte("a"), nil)) // there is no value, and it is no bucket
+		must(t, b.Put([]byte("a"), nil)) // a key without a value, which is no bucket
 		_, err := b.CreateBucket([]byte("in"))
 		must(t, err)
 		for name, want := range map[string]bool{"": false, "0": false, "a": true, "in": false, "z": false} {
@@ -284,7 +284,7 @@ func testCreateBucket(t *testing.T, d testStore) {
 		again, err := tx.CreateBucketIfNotExists([]byte("c"))
 		must(t, err)
 		if again != c || tx.Bucket([]byte("c")) != c {
-			t.Error("one bucket, two objects")
+			t.Error("one bucket has two objects")
 		}
 		in, err := c.CreateBucket([]byte("in"))
 		return errors.Join(err, put("a")(c), put("k", "a")(in))
@@ -345,7 +345,8 @@ func testMoveBucket(t *testing.T, d testStore) {
 	}
 }
 
-// testMoveBucketDirty moves a bucket that the same transaction has changed: bbolt moves it as it was.
+// testMoveBucketDirty moves a bucket that the same transaction has changed. bbolt moves the bucket
+// without the changes.
 func testMoveBucketDirty(t *testing.T, d testStore) {
 	update(t, d, func(b *Bucket) error {
 		in, err := b.CreateBucket([]byte("in"))
@@ -415,7 +416,7 @@ func testReserved(t *testing.T, d testStore) {
 		update(t, d, func(b *Bucket) error {
 			tx := b.Tx()
 			if tx.Bucket(name) != nil {
-				t.Error("it is there")
+				t.Error("a reserved bucket is shown")
 			}
 			_, err := tx.CreateBucket(name)
 			mustBe(t, err, ErrReserved)
@@ -437,7 +438,7 @@ func testReserved(t *testing.T, d testStore) {
 	}
 }
 
-// TestIteration goes through the buckets in the root in all ways: the reserved ones are not there,
+// TestIteration iterates over the buckets in the root in all ways. The reserved buckets are not shown,
 // whether they come first, in between, or last.
 func TestIteration(t *testing.T) {
 	for _, prefix := range []string{"", "m", "zz"} {
@@ -466,7 +467,7 @@ func TestIteration(t *testing.T) {
 	}
 }
 
-// iterate returns the names of the buckets in the root, by the way to go through them.
+// iterate returns the names of the buckets in the root, for each way to iterate over them.
 func iterate(t *testing.T, tx *Tx) map[string][]string {
 	lists := map[string][]string{}
 	add := func(how string, name []byte) { lists[how] = append(lists[how], string(name)) }

@@ -17,7 +17,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// engine has so much mapped at first. With little, commits wait for readers.
+// engine returns an Engine whose stores map the given number of bytes at first. With few, commits wait
+// for readers.
 func engine(mapped int) guardtest.Engine {
 	return guardtest.Engine{
 		Filter: "db" + FilterSuffix,
@@ -32,7 +33,7 @@ func engine(mapped int) guardtest.Engine {
 			if err != nil {
 				return err
 			}
-			for _, key := range keys { // each alone: their number must not tell of them
+			for _, key := range keys { // one transaction each, since their number must not matter
 				err = errors.Join(err, db.Update(func(tx *bbolt.Tx) error {
 					buckets, name := split(key)
 					b, err := tx.CreateBucketIfNotExists([]byte(buckets[0]))
@@ -64,7 +65,7 @@ func engine(mapped int) guardtest.Engine {
 
 const largeMap = 1 << 28
 
-// fast are the options of a store that is not to be durable.
+// fast returns the options of a store that need not be durable.
 func fast() *bbolt.Options { return &bbolt.Options{NoSync: true, NoGrowSync: true} }
 
 func TestMain(m *testing.M) { guardtest.Main(m, engine(0)) }
@@ -87,7 +88,7 @@ func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(largeMap)) }
 func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(largeMap)) }
 func TestPermissions(t *testing.T) { guardtest.Mode(t, engine(0)) }
 
-// A testStore is a DB with a bucket in another one for each slash of a key.
+// A testStore is a DB with nested buckets: one for each slash in a key.
 type testStore struct {
 	*DB
 	dir string
@@ -225,7 +226,7 @@ func (d testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) {
 			err := work(testTx{t})
 			if err == nil && again == 0 {
 				again = 1
-				return errAbort // it is run again, alone
+				return errAbort // bbolt runs the function again, alone
 			}
 			return err
 		})
@@ -254,7 +255,7 @@ func (d testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) {
 	})
 }
 
-// Step does some operations in the buckets of a worker, which are in one another.
+// Step does some operations in the nested buckets of a worker.
 func (d testStore) Step(w *guardtest.Worker) error {
 	var has map[string]string
 	abort := w.Rand.IntN(6) == 0
@@ -291,7 +292,7 @@ func (d testStore) Step(w *guardtest.Worker) error {
 	return err
 }
 
-// operation does something in a bucket, which has this path.
+// operation does something in the bucket b, whose path is path.
 func (d testStore) operation(w *guardtest.Worker, has map[string]string, top, b *Bucket, path string) error {
 	key := path + w.Key()[len(w.Name)+1:]
 	name, child := []byte(key[len(path):]), string('x'+rune(w.Rand.IntN(3)))
@@ -326,7 +327,7 @@ func (d testStore) operation(w *guardtest.Worker, has map[string]string, top, b 
 		removeAll(has, path+child+"/")
 	case n < 95:
 		if err := b.MoveBucket([]byte(child), top); err == nil {
-			removeAll(has, w.Name+"/") // bbolt does not move what this transaction has done
+			removeAll(has, w.Name+"/") // bbolt moves the bucket without the changes of this transaction
 			readAll(has, top.engineBucket, w.Name+"/")
 		}
 	case n < 97:

@@ -16,10 +16,10 @@ func TestReplayed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		at    uint64 // the position of the filter
-		first uint64 // file that is read
+		first uint64 // the first file that is read
 		last  epoch  // in the store
 		log   []logged
-		keys  string // that the filter is to get; "gone" if nobody knows
+		keys  string // that the filter must get; "gone" if nobody knows
 	}{
 		{"nothing", 5, 0, epoch{}, nil, ""},
 		{"the next", 5, 0, epoch{6, 5}, []logged{entry(0, 6, 5)}, "6"},
@@ -44,7 +44,7 @@ func TestReplayed(t *testing.T) {
 			}
 		}
 		if string(keys) != c.keys {
-			t.Errorf("%s: after epoch %d there is %q instead of %q", c.name, c.at, keys, c.keys)
+			t.Errorf("%s: after epoch %d, Since yields %q instead of %q", c.name, c.at, keys, c.keys)
 		}
 	}
 }

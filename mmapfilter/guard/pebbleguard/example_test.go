@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard/pebbleguard"
 )
 
-// A program for Pebble opens its store with pebbleguard.Open in place of pebble.Open. The rest of it
-// stays.
+// A program for Pebble opens its store with pebbleguard.Open in place of pebble.Open. The rest of the
+// program does not change.
 func Example() {
 	dir, err := os.MkdirTemp("", "store")
 	if err != nil {

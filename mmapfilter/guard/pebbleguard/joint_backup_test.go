@@ -44,7 +44,7 @@ func (m *machine) large() error {
 	return m.db.Apply(b, m.writeOptions())
 }
 
-// stepOfBackups does one operation of a trace: also one that goes past the memtable.
+// stepOfBackups does one operation of a trace, which may be one that bypasses the memtable.
 func (m *machine) stepOfBackups() error {
 	switch m.rng.IntN(12) {
 	case 0:
@@ -62,10 +62,10 @@ func (m *machine) stepOfBackups() error {
 	return m.step()
 }
 
-// A momentary disk is one after a crash at an instant of a trace.
+// A momentary is a disk as a crash at an instant of a trace leaves it.
 type momentary struct {
 	disk
-	at int // in the log
+	at int // length of the log at that instant
 }
 
 // moments runs a trace and returns disks of many of its instants.
@@ -98,8 +98,8 @@ func (m *machine) moments(steps int) (disks []momentary, err error) {
 	return disks, m.close()
 }
 
-// TestJointBackups opens stores with filters of other instants: whatever is put back from a backup, and
-// however old it is, nothing is hidden (G1, G2).
+// TestJointBackups opens stores with filters from other instants. Whichever of them is restored from a
+// backup, and however old the backup is, no key is hidden (G1, G2).
 func TestJointBackups(t *testing.T) {
 	mem := &memory{pebble.NewCache(1 << 20)}
 	defer mem.cache.Unref()
@@ -113,13 +113,13 @@ func TestJointBackups(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		for range 40 {
 			i := rng.IntN(len(disks))
-			j := max(0, i-rng.IntN(5)) // in most pairs of other sessions, the filter is not used
+			j := max(0, i-rng.IntN(5)) // mostly a close instant: if the store was opened in between, the filter is seldom used
 			if rng.IntN(2) == 0 {
 				j = rng.IntN(len(disks))
 			}
 			c := newMachine(disk{disks[i].fs, disks[j].vol}.copyOf(m), rng.Uint64(), guard.Rebuild, maxDepth, mem)
 			if err := c.open(); c.db == nil && strings.Contains(err.Error(), "MANIFEST") {
-				continue // see life
+				continue // see machine.life
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -137,6 +137,6 @@ func TestJointBackups(t *testing.T) {
 		}
 	}
 	if t.Logf("%d of %d filters were used", serving, pairs); serving < 100 {
-		t.Error("too few filters are used")
+		t.Error("too few filters were used")
 	}
 }

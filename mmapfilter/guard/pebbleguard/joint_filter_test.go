@@ -23,7 +23,7 @@ type simFilter struct {
 	w    *writer.Writer
 }
 
-// simParams have fingerprints so long that a key which is not there is hardly ever answered "maybe".
+// simParams have fingerprints so long that hardly any absent key is answered "maybe".
 var simParams = layout.Params{Quotients: 25, RemainderBits: 26}
 
 func simGeometry(capacity uint64) layout.Geometry {
@@ -70,7 +70,7 @@ func openWriter(v recovery.Volume) (*writer.Writer, error) {
 	return w, err
 }
 
-// do does something with the filter, while no crash can come in the store.
+// do does something with the filter, while the store cannot crash.
 func (f *simFilter) do(what func() error) error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
@@ -130,7 +130,7 @@ func (f *simFilter) SyncAtFunc(seq func(uint64) uint64) error {
 func (f *simFilter) DurableSeq() uint64 { seq, _ := f.w.Durable(); return seq }
 func (f *simFilter) DurableOps() uint64 { _, ops := f.w.Durable(); return ops }
 
-// Seal makes checksums, which this filter does without.
+// Seal does nothing, since this filter needs no checksums.
 func (f *simFilter) Seal(context.Context) error { return nil }
 
 // setFilter sets the filter whose timer runs.
@@ -146,7 +146,7 @@ func (f *simFilter) Close() error {
 }
 
 // Rebuild does what a filter's Rebuild does. What it writes before the new file takes the place of the
-// old one is on the disk at once: other tests are about that.
+// old one is durable at once; other tests are about such writes.
 func (f *simFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error {
 	m, old := f.m, f.w
 	m.setFilter(nil) // its timer does not matter meanwhile

@@ -24,18 +24,18 @@ import (
 )
 
 var (
-	jointStates = flag.Int("states", 5000, "crash states that TestJoint looks at, about")
+	jointStates = flag.Int("states", 5000, "about how many crash states TestJoint tries")
 	jointSeed   = flag.Uint64("seed", 1, "seed of the first trace of TestJoint")
 )
 
 // A disk has a store and its filter.
 type disk struct {
 	fs  *vfs.MemFS
-	vol *crashsim.Volume // nil: there is no filter
+	vol *crashsim.Volume // nil if there is no filter
 }
 
-// A machine runs a guarded store on a disk, and takes down what may be on the disk after a crash at
-// many instants.
+// A machine runs a guarded store on a disk, and records what may be on the disk after a crash, for many
+// instants.
 type machine struct {
 	disk
 	rng     *rand.Rand // of the goroutine that runs the trace
@@ -45,8 +45,8 @@ type machine struct {
 	mu       sync.Mutex // held by the filter while it works, and by a crash
 	inFilter bool
 	crashRNG *rand.Rand // guarded by mu
-	odds     int        // one event in so many is a crash
-	crashed  []*machine // these are looked at later
+	odds     int        // one event in odds is a crash
+	crashed  []*machine // machines to run later
 	closed   atomic.Bool
 	memory   *memory
 
@@ -55,11 +55,11 @@ type machine struct {
 	filter *simFilter
 	backup disk
 	broken error  // the filter cannot be opened
-	during func() // a transaction that is under way when a rebuild begins ends here
+	during func() // ends a transaction that is under way when a rebuild begins
 	log    []string
 }
 
-// memory is what machines of a goroutine share: Pebble's caches are slow to make.
+// memory is what the machines of a goroutine share, since Pebble's caches are slow to create.
 type memory struct{ cache *pebble.Cache }
 
 func newMachine(d disk, seed uint64, deletes guard.DeleteMode, depth int, mem *memory) *machine {
@@ -98,7 +98,7 @@ func (m *machine) String() string { return "crashes" }
 
 const maxDepth = 3
 
-// crash takes down what is on the disk after a crash at this instant. REQUIRES: m.mu.
+// crash records what is on the disk after a crash at this instant. REQUIRES: m.mu.
 func (m *machine) crash() {
 	if m.depth == maxDepth || m.closed.Load() || len(m.crashed) > 40>>(2*m.depth) {
 		return
@@ -184,7 +184,7 @@ func (m *machine) writeOptions() *pebble.WriteOptions {
 	return pebble.NoSync
 }
 
-// batch makes a random batch.
+// batch returns a random batch.
 func (m *machine) batch() *Batch {
 	b := m.db.NewBatch()
 	for range 1 + m.rng.IntN(4) {
@@ -297,7 +297,7 @@ func (m *machine) rebuild() error {
 	m.say("rebuild")
 	err := d.guard.Rebuild(context.Background())
 	m.say("rebuilt: %v", err)
-	if m.during != nil { // a rebuild waits for it, but not in this goroutine
+	if m.during != nil { // a rebuild cannot wait for the transaction in this goroutine
 		m.during()
 		m.during = nil
 		return nil
@@ -351,7 +351,7 @@ func (m *machine) meanwhile() {
 		return
 	}
 	if m.during != nil && m.deletes == guard.Exact {
-		return // it may hold the locks of these keys
+		return // the transaction may hold the locks of these keys
 	}
 	m.say("meanwhile")
 	b := m.batch()
@@ -365,7 +365,7 @@ func (m *machine) close() error {
 	return m.db.Close()
 }
 
-// life runs a trace on the disk, and looks at every crash in it.
+// life runs a trace on the disk, and then runs the machines of all crashes in it.
 func (m *machine) life(steps int, states *atomic.Int64) (err error) {
 	defer func() {
 		if v := new(violation); err != nil && !errors.As(err, &v) {
@@ -418,7 +418,7 @@ type violation struct {
 
 func (v *violation) Error() string { return v.err.Error() }
 
-// look looks at the crashes that have been taken down.
+// look runs the machines of the crashes that have been recorded.
 func (m *machine) look(states *atomic.Int64) error {
 	m.mu.Lock()
 	crashed := m.crashed
@@ -434,9 +434,10 @@ func (m *machine) look(states *atomic.Int64) error {
 }
 
 // TestJoint crashes a store and its filter at the same instant, at events of either, in random traces,
-// and again while they recover (G1, G2). Whatever is in the store then, the guard does not hide it.
+// and again while they recover (G1, G2). The guard hides no key that the store then has.
 func TestJoint(t *testing.T) {
-	// The collector frees what Pebble has outside the heap: often, whatever GOGC says.
+	// The garbage collector must run often, whatever GOGC says, to free what Pebble has outside the
+	// heap.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var states, traces atomic.Int64
 	var seed atomic.Uint64

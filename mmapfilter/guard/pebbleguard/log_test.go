@@ -30,13 +30,13 @@ func copyFilter(t *testing.T, from, to string) {
 	}
 }
 
-// logCases write to a store whose filter becomes durable only when it must. The filter of before is an
-// older one in all of them.
+// logCases write to a store whose filter becomes durable only when it must. There is also an older
+// filter, from before the writes.
 var logCases = []struct {
 	name     string
 	noWAL    bool
-	replayed uint64 // keys, with the older filter
-	stale    bool   // the older filter is
+	replayed uint64 // keys that the older filter lacks, if it is not stale
+	stale    bool   // the older filter must be rebuilt
 	do       func(t *testing.T, d *testStore)
 }{
 	{"sets", false, 100, false, func(t *testing.T, d *testStore) { guardtest.Set(t, d, 0, 100) }},
@@ -45,7 +45,7 @@ var logCases = []struct {
 		must(t, d.Flush())
 	}},
 	{"sets between flushes", false, 0, true, func(t *testing.T, d *testStore) {
-		for i := range 6 { // so many that some files of the log are kept, and others are not
+		for i := range 6 { // enough that only some files of the log are kept
 			guardtest.Set(t, d, 100*i, 100*i+100)
 			must(t, d.Flush())
 		}
@@ -63,8 +63,8 @@ var logCases = []struct {
 	}},
 }
 
-// TestLogged opens stores that were killed, with the filter that was theirs and with an older one.
-// The one that was theirs is good in all cases: it was durable before the log lost what it lacks.
+// TestLogged opens stores that were killed, each with its own filter and with an older one. Its own
+// filter is always good, since it was durable before the log lost keys.
 func TestLogged(t *testing.T) {
 	for _, c := range logCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLogged(t *testing.T) {
 			o.DisableWAL = c.noWAL
 			g := guardtest.Quiet(guard.Rebuild)
 			d := open(t, dir, o, g)
-			guardtest.Set(t, d, 5000, 5001) // the first operation makes the log of the filter
+			guardtest.Set(t, d, 5000, 5001) // the first operation creates the log of the filter
 			must(t, d.Guard().Work())
 			copyFilter(t, dir, filepath.Join(base, "older"))
 			c.do(t, d)
@@ -104,13 +104,13 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// dirCases have the WAL in other directories, before and after a kill.
+// dirCases keep the WAL in various directories, before and after a kill.
 var dirCases = []struct {
 	name          string
 	before, after func(base string, o *pebble.Options)
 }{
-	{"one of its own", moved, moved},
-	{"one in the store", movedInside, movedInside},
+	{"another directory", moved, moved},
+	{"a directory in the store", movedInside, movedInside},
 	{"failover", failover, failover},
 	{"failover is turned on", inPlace, failover},
 	{"failover is turned off", failover, recovered("second")},
@@ -136,8 +136,8 @@ func recovered(from string) func(base string, o *pebble.Options) {
 	}
 }
 
-// TestLogDirectories checks that the log is read wherever it is, also when it is to be elsewhere from
-// now on.
+// TestLogDirectories checks that the log is read wherever it is, even if it will be elsewhere from now
+// on.
 func TestLogDirectories(t *testing.T) {
 	for _, c := range dirCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestLogDirectories(t *testing.T) {
 	}
 }
 
-// A logsFS counts how often a file of the WAL is opened to be read.
+// A logsFS counts how often a file of the WAL is opened for reading.
 type logsFS struct {
 	vfs.FS
 	opened int
@@ -177,8 +177,9 @@ func (l *logsFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return l.FS.Open(name, opts...)
 }
 
-// TestLogIsLocked covers G2: what Open reads of the log of a store that is open would lack keys that its
-// process is yet to write. So Open takes the lock first, and gives it back when it fails, and on Close.
+// TestLogIsLocked covers G2: while another process has the store open, Open must not read the log,
+// which would lack keys that this process has yet to write. So Open takes the lock first, and releases
+// it if it fails. Close releases it, too.
 func TestLogIsLocked(t *testing.T) {
 	logs, o := &logsFS{FS: vfs.NewMem()}, newest()
 	o.FS = logs
@@ -200,7 +201,7 @@ func TestLogIsLocked(t *testing.T) {
 	fails := newest()
 	fails.FS, fails.ErrorIfExists = logs, true
 	if _, err := Open("db", fails, g); !errors.Is(err, pebble.ErrDBAlreadyExists) {
-		t.Errorf("a store that is not to exist: %v", err)
+		t.Errorf("Open with ErrorIfExists: %v", err)
 	}
 	lock, err := pebble.LockDirectory("db", logs)
 	must(t, err)
@@ -211,13 +212,13 @@ func TestLogIsLocked(t *testing.T) {
 	}
 	guardtest.MustHave(t, d, 0, 20, 30)
 	must(t, d.Close())
-	must(t, lock.Close()) // it is still the program's
+	must(t, lock.Close()) // the program still has the lock
 	o.Lock = nil
 	must(t, open(t, "db", o, g).Close())
 }
 
-// TestOtherEndOfAnEpoch: a kill in the Open of a copy of the store, and then a copy that has more of the
-// same epoch is put back (G1).
+// TestOtherEndOfAnEpoch covers G1: a kill comes during Open of a copy of the store. Then a copy with
+// more transactions of the same epoch is put back.
 func TestOtherEndOfAnEpoch(t *testing.T) {
 	base := t.TempDir()
 	dir, s1, s2 := filepath.Join(base, "dir"), filepath.Join(base, "s1"), filepath.Join(base, "s2")

@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// TestTouchedCheckpoint covers G7: a checkpoint with a copy of the filter is a store as a kill leaves
-// it. The filter is used, unless a program without the guard has opened the checkpoint since.
+// TestTouchedCheckpoint covers G7: a checkpoint with a copy of the filter is like a store after a kill.
+// The filter is used, unless a program without the guard has opened the checkpoint since.
 func TestTouchedCheckpoint(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		for _, past := range []bool{false, true} {
@@ -28,7 +28,7 @@ func TestTouchedCheckpoint(t *testing.T) {
 			}
 			d = open(t, copied, newest(), o)
 			if s := d.GuardStats(); (s.Err == "" && s.Rebuilds == 0) == past {
-				t.Errorf("past the guard: %t: %+v", past, s)
+				t.Errorf("opened without the guard: %t: %+v", past, s)
 			}
 			guardtest.MustHideNone(t, d)
 			guardtest.Eventually(t, d, "a filter", guardtest.Serving)

@@ -46,7 +46,8 @@ func setAll(keys ...string) func(w *sstable.Writer) error {
 	}
 }
 
-// rows are those of the table in the documentation of the package. Each begins with the keys a, b, c.
+// rows are the rows of the table in the documentation of the package. Each begins with the keys a, b,
+// c.
 var rows = []struct {
 	name string
 	do   func(t *testing.T, d *DB) error
@@ -129,7 +130,7 @@ var rows = []struct {
 		}
 		repr := bytes.Clone(from.Repr())
 		before := bytes.Clone(repr)
-		for range 2 { // the same data twice: it is left alone
+		for range 2 { // the same data twice, since a commit does not change it
 			b := d.NewBatch()
 			defer b.Close()
 			if err := errors.Join(b.SetRepr(repr), b.Commit(nil)); err != nil {
@@ -203,7 +204,7 @@ var rows = []struct {
 
 const guardPrefix = "\x00mmapfilter\x00"
 
-// TestRows does what is in each row of the table (G4).
+// TestRows covers G4: it does the operations of each row of the table.
 func TestRows(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestReserved writes to the keys of the guard in all ways.
+// TestReserved tries to write to the keys of the guard in all ways.
 func TestReserved(t *testing.T) {
 	d, ctx, k := open(t, t.TempDir(), newest(), nil), t.Context(), key(guardPrefix+"s")
 	internal := pebble.MakeInternalKey(k, 0, pebble.InternalKeyKindSet)

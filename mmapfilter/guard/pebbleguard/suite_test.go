@@ -17,8 +17,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// suite has stores with memtables of so many bytes, or of Pebble's default. Those with few bytes
-// compact what they have flushed. Readers use snapshots of one kind or the other.
+// suite returns an Engine whose stores have memtables of memTable bytes, or of Pebble's default if that
+// is 0. Stores compact their tables only if memTable is not 0. fileOnly says which kind of snapshots
+// readers use.
 func suite(memTable uint64, fileOnly bool) guardtest.Engine {
 	return guardtest.Engine{
 		Filter: FilterName,
@@ -111,7 +112,7 @@ func text(v []byte, c io.Closer, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v = append([]byte{}, v...) // it is gone once c is closed
+	v = append([]byte{}, v...) // v is not valid once c is closed
 	return v, c.Close()
 }
 
@@ -120,7 +121,7 @@ func (d *testStore) Has(key string) (bool, error)   { return d.DB.Has([]byte(key
 
 func (d *testStore) Copy(to string) error {
 	if !d.options.DisableWAL {
-		if err := d.LogData(nil, pebble.Sync); err != nil { // Pebble holds back what need not be durable
+		if err := d.LogData(nil, pebble.Sync); err != nil { // otherwise Pebble may not have written commits that need not be durable
 			return err
 		}
 	}
@@ -140,7 +141,7 @@ func (d *testStore) Reader() (guardtest.Reader, error) {
 	return reader{s, s.Snapshot}, nil
 }
 
-// A reader is a snapshot, with the guard and past it.
+// A reader is a snapshot, read with the guard and without it.
 type reader struct {
 	guarded snapshot
 	stored  pebble.Reader
@@ -173,7 +174,7 @@ func (r reader) Keys() (keys []string, err error) {
 	return keys, it.Close()
 }
 
-// A testBatch is a batch as a transaction.
+// A testBatch is a batch used as a transaction.
 type testBatch struct{ *Batch }
 
 func (b testBatch) Set(key, value string) error    { return b.Batch.Set([]byte(key), []byte(value), nil) }
@@ -190,7 +191,7 @@ func (d *testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) 
 	return d.commit(r, b)
 }
 
-// commit commits a batch in one of the ways that there are.
+// commit commits a batch in one of the ways that Pebble has.
 func (d *testStore) commit(r *rand.Rand, b *Batch) error {
 	if d.options.DisableWAL {
 		return d.Apply(b, pebble.NoSync)
@@ -200,7 +201,7 @@ func (d *testStore) commit(r *rand.Rand, b *Batch) error {
 		return errors.Join(d.ApplyNoSyncWait(b, pebble.Sync), b.SyncWait())
 	case 1:
 		return b.Commit(pebble.Sync)
-	case 2, 3, 4, 5: // as another one's
+	case 2, 3, 4, 5: // through another batch
 		other := d.NewBatch()
 		return errors.Join(other.Apply(b, nil), other.Commit(pebble.NoSync), other.Close())
 	case 6, 7, 8, 9:
@@ -210,7 +211,7 @@ func (d *testStore) commit(r *rand.Rand, b *Batch) error {
 	return d.Apply(b, pebble.NoSync)
 }
 
-// Step does one of the things that only Pebble has.
+// Step does something that only Pebble can do.
 func (d *testStore) Step(w *guardtest.Worker) error {
 	ctx := context.Background()
 	switch n := w.Rand.IntN(100); {
@@ -274,7 +275,7 @@ func (d *testStore) batch(w *guardtest.Worker) error {
 	return errors.Join(err, d.commit(w.Rand, b), b.Close())
 }
 
-// single sets or deletes keys one by one. SingleDelete is for one that was set once.
+// single sets or deletes keys one by one. It uses SingleDelete only for a key that was set once.
 func (d *testStore) single(w *guardtest.Worker) error {
 	key, once := w.Key(), []byte("once/"+w.Name+w.Value())
 	w.Has[key] = w.Value()
@@ -288,7 +289,7 @@ func (d *testStore) single(w *guardtest.Worker) error {
 	return err
 }
 
-// ingest ingests a file of sets and tombstones, over a span that is excised now and then.
+// ingest ingests a file of sets and tombstones, and sometimes excises its span.
 func (d *testStore) ingest(w *guardtest.Worker) error {
 	from, to := span(w)
 	excise := w.Rand.IntN(2) == 0

@@ -33,7 +33,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// open opens a store whose guard takes no absent block for another: a test must not fail by chance.
+// open opens a store with a low rate, so that no test fails by chance.
 func open(dir string, interval time.Duration) (*Store, error) {
 	return Open(dir, &pebble.Options{Logger: quiet{}}, &guard.Options{FalsePositiveRate: 1e-7, CommitInterval: interval})
 }
@@ -47,7 +47,7 @@ func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args
 // block returns the block of a number.
 func block(i int) blocks.Block { return blocks.NewBlock(fmt.Appendf(nil, "block %d", i)) }
 
-// answers returns all that a store says of a CID.
+// answers returns all that a store says about a CID.
 func answers(s blockstore.Blockstore, c cid.Cid) string {
 	has, hasErr := s.Has(ctx, c)
 	size, sizeErr := s.GetSize(ctx, c)
@@ -70,12 +70,12 @@ func all(t *testing.T, s blockstore.Blockstore) (cids []string) {
 	return cids
 }
 
-// TestLikeBoxo does the same to a store as to the Blockstore of boxo. Both must say the same of CIDs of
-// all kinds, also once the store has been opened again.
+// TestLikeBoxo does the same operations on a store and on the Blockstore of boxo. Both must say the
+// same about CIDs of all kinds, even after the store has been opened again.
 func TestLikeBoxo(t *testing.T) {
 	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, 2))
 	boxo := blockstore.NewBlockstore(datastore.NewMapDatastore())
-	named := func(i int) blocks.Block { // by one of the CIDs of its multihash
+	named := func(i int) blocks.Block { // a block named by one of the CIDs of its multihash
 		b := block(i)
 		c := []cid.Cid{b.Cid(), cid.NewCidV1(cid.DagProtobuf, b.Cid().Hash()), cid.NewCidV1(cid.Raw, b.Cid().Hash())}[r.IntN(3)]
 		b, err := blocks.NewBlockWithCid(b.RawData(), c)
@@ -99,18 +99,19 @@ func TestLikeBoxo(t *testing.T) {
 			}
 			for _, c := range []cid.Cid{named(r.IntN(200)).Cid(), empty.Cid()} {
 				if got, want := answers(ours, c), answers(boxo, c); got != want {
-					t.Fatalf("of %s the store says %s, and boxo %s", c, got, want)
+					t.Fatalf("about %s the store says %s, and boxo %s", c, got, want)
 				}
 			}
 		}
 		if got, want := all(t, ours), all(t, boxo); !slices.Equal(got, want) {
-			t.Fatalf("there are %d blocks, and %d in boxo", len(got), len(want))
+			t.Fatalf("the store has %d blocks, and boxo %d", len(got), len(want))
 		}
 		must(t, ours.Close())
 	}
 }
 
-// TestUndefined puts blocks of which one has no CID: nothing is put, and nothing has that name.
+// TestUndefined puts several blocks, one of which has no CID. Nothing is put, and lookups of the
+// undefined CID find nothing.
 func TestUndefined(t *testing.T) {
 	s, err := open(t.TempDir(), time.Second)
 	must(t, err)
@@ -131,8 +132,8 @@ func TestUndefined(t *testing.T) {
 	}
 }
 
-// TestReservedHash puts a block that is its own hash, and so names a key of the guard: its length is the
-// first letter.
+// TestReservedHash puts a block whose multihash is the block itself, and looks like a reserved key of
+// the guard: the byte of its length is the first letter.
 func TestReservedHash(t *testing.T) {
 	s, err := open(t.TempDir(), time.Second)
 	must(t, err)
@@ -155,8 +156,8 @@ func TestReservedHash(t *testing.T) {
 	}
 }
 
-// TestView has the error of a callback reach the caller as it is. A change of what Get has returned is
-// no change of the store.
+// TestView checks that the error of a callback reaches the caller unchanged, and that a change of what
+// Get has returned does not change the store.
 func TestView(t *testing.T) {
 	s, err := open(t.TempDir(), time.Second)
 	must(t, err)
@@ -177,7 +178,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestAllKeysChanEnds ends channels that nobody reads: by a context, and by Close.
+// TestAllKeysChanEnds ends channels that nobody reads, with a context and with Close.
 func TestAllKeysChanEnds(t *testing.T) {
 	s, err := open(t.TempDir(), time.Second)
 	must(t, err)
@@ -201,13 +202,13 @@ func TestAllKeysChanEnds(t *testing.T) {
 	}
 	keys, err = s.AllKeysChan(ctx)
 	must(t, err)
-	must(t, errors.Join(s.Close(), s.Close())) // Pebble reports iterators that are open, and may be closed once
+	must(t, errors.Join(s.Close(), s.Close())) // Pebble reports open iterators, and may be closed only once
 	if n := sent(keys); n == len(bs) {
 		t.Error("a channel has sent everything though the store is closed")
 	}
 }
 
-// TestSkips asks a store that has been opened again for blocks that it does not have.
+// TestSkips looks up blocks that a store does not have, after the store was opened again.
 func TestSkips(t *testing.T) {
 	dir := t.TempDir()
 	s, err := open(dir, time.Second)
@@ -227,7 +228,7 @@ func TestSkips(t *testing.T) {
 }
 
 // TestPowerLoss covers G2: what Put, PutMany and DeleteBlock have done survives a power loss, which
-// takes all that is not durable, and the guard hides none of it.
+// takes all that is not durable, and the guard hides no block that was put.
 func TestPowerLoss(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	g := &guard.Options{FalsePositiveRate: 1e-7, CommitInterval: time.Hour, Path: filepath.Join(t.TempDir(), "filter")}

@@ -63,7 +63,7 @@ func there(value []byte, err error) ([]byte, error) {
 	return value, err
 }
 
-// has is Has of what has only Get.
+// has returns what Has returns, from what Get returns.
 func has(value []byte, err error) (bool, error) { return value != nil, err }
 
 type testReader struct{ *reader }
