@@ -252,7 +252,7 @@ func TestSchedules(t *testing.T) {
 			for _, shape := range sharing {
 				p = newProof()
 				p.keys = 4
-				p.operations(t, source, newStageOf(t, shape, sharingLines, 1), steps, noCounters, oneLook)
+				p.operations(t, source, newStageOf(t, shape, sharingLines, 1), max(steps, 15), noCounters, oneLook)
 				p.report(t, nil, noCounters, oneLook)
 			}
 		})
