@@ -22,7 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestMain makes each scrape read Stats, and wait for them.
+// TestMain makes each scrape call Stats, and wait for the result.
 func TestMain(m *testing.M) {
 	patience, rest = time.Hour, 0
 	os.Exit(m.Run())
@@ -55,7 +55,7 @@ func built(t *testing.T, path string, n int) *mmapfilter.Filter {
 	return f
 }
 
-// madeSet builds a set of 1,000 keys in two shards, and opens none of these.
+// madeSet builds a set of 1,000 keys in two shards, and opens no shard.
 func madeSet(t *testing.T) *sets.Set {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.set")
@@ -69,7 +69,7 @@ func madeSet(t *testing.T) *sets.Set {
 	return s
 }
 
-// A store is one without keys, in memory.
+// A store is a guard.Store in memory, without keys.
 type store struct{ entries []guard.Entry }
 
 func (s *store) Entries() ([]guard.Entry, error) { return s.entries, nil }
@@ -97,7 +97,7 @@ func madeGuard(t *testing.T) *guard.Guard {
 }
 
 // sent returns what a collector sends to a registry that checks it: values by the name of the metric,
-// without its beginning, and its label, if it has one beside name.
+// without its prefix, and by its label, if it has a label beside name.
 func sent(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -119,8 +119,8 @@ func sent(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return got
 }
 
-// mustSend checks some of the values that a collector sends. A value of -1 stands for a metric that is
-// not to be sent.
+// mustSend checks some of the values that a collector sends. A value of -1 means that the metric must
+// not be sent.
 func mustSend(t *testing.T, c prometheus.Collector, want map[string]float64) {
 	t.Helper()
 	got := sent(t, c)
@@ -131,7 +131,7 @@ func mustSend(t *testing.T, c prometheus.Collector, want map[string]float64) {
 	}
 }
 
-// mustBeDown checks that a collector sends up, which is 0, and nothing else.
+// mustBeDown checks that a collector sends only up, with the value 0.
 func mustBeDown(t *testing.T, c prometheus.Collector) {
 	t.Helper()
 	if got := sent(t, c); len(got) != 1 || got["up"] != 0 {
@@ -139,8 +139,8 @@ func mustBeDown(t *testing.T, c prometheus.Collector) {
 	}
 }
 
-// TestLint checks names and help texts against the conventions of Prometheus, and the text that a scrape
-// gets.
+// TestLint checks names and help texts against the conventions of Prometheus, and checks the text that
+// a scrape gets.
 func TestLint(t *testing.T) {
 	f, err := mmapfilter.Create(filepath.Join(t.TempDir(), "a.mmf"), &mmapfilter.Options{Capacity: 1000})
 	must(t, err)
@@ -169,8 +169,8 @@ mmapfilter_filter_swaps_total{name="a"} 0
 `), "mmapfilter_filter_keys", "mmapfilter_filter_state", "mmapfilter_filter_swaps_total"))
 }
 
-// TestFilter scrapes a filter that is open for writing, and one of the same file that is not. Then both
-// are closed.
+// TestFilter scrapes a file that is open both for writing and for reading. Then both filters are
+// closed.
 func TestFilter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.mmf")
 	w, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: 1000, KeepHashes: true})
@@ -201,7 +201,7 @@ func TestFilter(t *testing.T) {
 	mustBeDown(t, NewFilterCollector(w, "a"))
 }
 
-// TestFollower scrapes a follower that waits for its file, has one, has another one, and is closed.
+// TestFollower scrapes a follower that waits for its file, has a file, has another file, and is closed.
 func TestFollower(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.mmf")
 	f, err := mmapfilter.Follow(path, &mmapfilter.OpenOptions{WaitForFile: true, FollowInterval: time.Hour})
@@ -224,8 +224,8 @@ func TestFollower(t *testing.T) {
 	mustBeDown(t, c)
 }
 
-// TestSet scrapes a set that has no shard open, and all of them; one that lacks a shard; and one that
-// waits for its file.
+// TestSet scrapes a set with no shard open, and with all shards open; a set that lacks a shard; and a
+// set that waits for its file.
 func TestSet(t *testing.T) {
 	s := madeSet(t)
 	c := NewSetCollector(s, "a")
@@ -253,14 +253,14 @@ func TestSet(t *testing.T) {
 	mustBeDown(t, NewSetCollector(waiting, "a"))
 }
 
-// TestGuard scrapes a guard, before and after it is closed, and one without an error.
+// TestGuard scrapes a guard before and after it is closed, with an error and without one.
 func TestGuard(t *testing.T) {
 	g := madeGuard(t)
 	c := NewGuardCollector(g.Stats, "a")
 	for range 3 {
 		g.Absent([]byte("potato"))
 	}
-	// The filter was made anew.
+	// The filter was built anew.
 	mustSend(t, c, map[string]float64{"up": 1, "error": 1, "state serving": 1, "lookups_total": 3, "skipped_total": 3, "false_positives_total": 0, "keys": 0})
 	must(t, g.Close())
 	mustBeDown(t, c)
@@ -268,7 +268,7 @@ func TestGuard(t *testing.T) {
 	mustSend(t, NewGuardCollector(building, "a"), map[string]float64{"up": 1, "error": 0, "state building": 1, "state serving": -1})
 }
 
-// TestReplica scrapes a replica, before and after it is closed.
+// TestReplica scrapes a replica before and after it is closed.
 func TestReplica(t *testing.T) {
 	dir := t.TempDir()
 	f, err := mmapfilter.Create(filepath.Join(dir, "a.mmf"), &mmapfilter.Options{Capacity: 1000, KeepHashes: true})
@@ -284,7 +284,8 @@ func TestReplica(t *testing.T) {
 	mustBeDown(t, c)
 }
 
-// TestNames checks that two collectors of a kind need different names, and those of two kinds do not.
+// TestNames checks that two collectors of one kind need different names, and that collectors of
+// different kinds do not.
 func TestNames(t *testing.T) {
 	f, s, g := built(t, filepath.Join(t.TempDir(), "a.mmf"), 1), madeSet(t), madeGuard(t)
 	r := prometheus.NewPedanticRegistry()
@@ -306,7 +307,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A slow has Stats that take until they are told to end.
+// A slow has a Stats that does not return until it is told to.
 type slow struct {
 	calls int
 	end   chan struct{}
@@ -316,12 +317,12 @@ func (s *slow) Err() error { return nil }
 func (s *slow) Stats() mmapfilter.Stats {
 	s.calls++
 	<-s.end
-	time.Sleep(time.Millisecond) // so that they have taken some time
+	time.Sleep(time.Millisecond) // so that the call has taken some time
 	return mmapfilter.Stats{Len: uint64(s.calls), State: "sealed"}
 }
 
-// TestSlow checks that a scrape does not wait for Stats that take long, but sends the last ones, and
-// that none are read while others are, or soon after.
+// TestSlow checks that a scrape does not wait for a slow Stats, but sends the last result, and that
+// Stats is not called during another call, or soon after it.
 func TestSlow(t *testing.T) {
 	defer func(p, r, l time.Duration) { patience, rest, longest = p, r, l }(patience, rest, longest)
 	rest, longest = 1e6, time.Hour
@@ -329,7 +330,7 @@ func TestSlow(t *testing.T) {
 	c := NewFilterCollector(s, "a").(*collector)
 	for call := 1.0; call <= 2; call++ {
 		patience = 0
-		for range 3 { // without Stats at first, then with those of the first call
+		for range 3 { // at first without a result, then with that of the first call
 			if got := sent(t, c); got["keys"] != call-1 || call == 1 && len(got) > 0 {
 				t.Errorf("in call %v of Stats it sends %v", call, got)
 			}
@@ -352,7 +353,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A hanging has an Err that takes until it is told to end.
+// A hanging has an Err that does not return until it is told to.
 type hanging struct{ end chan struct{} }
 
 func (h *hanging) Stats() mmapfilter.Stats { return mmapfilter.Stats{State: "sealed"} }
@@ -361,7 +362,7 @@ func (h *hanging) Err() error {
 	return mmapfilter.ErrSuperseded
 }
 
-// TestErrHangs checks that a scrape does not wait for an Err that reads and gets no answer.
+// TestErrHangs checks that a scrape does not wait for an Err that hangs.
 func TestErrHangs(t *testing.T) {
 	defer func(p time.Duration) { patience = p }(patience)
 	h := &hanging{make(chan struct{})}
@@ -375,7 +376,7 @@ func TestErrHangs(t *testing.T) {
 	mustSend(t, c, map[string]float64{"up": 1, "error": 1})
 }
 
-// TestUnknown checks that nothing is said of memory where the system does not tell.
+// TestUnknown checks that no metric of resident memory is sent if the system does not tell its size.
 func TestUnknown(t *testing.T) {
 	for _, m := range slices.Concat(ofFilter(mmapfilter.Stats{ResidentBytes: -1}, true), ofSet(sets.Stats{ResidentBytes: -1})) {
 		if m.name == "resident_bytes" {
@@ -384,7 +385,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// A failing is a reader that fails once it is down.
+// A failing is an io.ReaderAt that fails once it is down.
 type failing struct {
 	*bytes.Reader
 	down bool
@@ -397,8 +398,8 @@ func (f *failing) ReadAt(p []byte, off int64) (int, error) {
 	return f.Reader.ReadAt(p, off)
 }
 
-// TestNotSampled checks that a rate of 0 is sent for an empty filter, and none for one whose lines
-// cannot be read.
+// TestNotSampled checks that a rate of 0 is sent for an empty filter, and no rate for a filter whose
+// lines cannot be read.
 func TestNotSampled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.mmf")
 	built(t, path, 0)
@@ -414,7 +415,7 @@ func TestNotSampled(t *testing.T) {
 	mustSend(t, c, map[string]float64{"error": 1, "keys": 0, "false_positive_ratio": -1, "second_probe_ratio": -1})
 }
 
-// TestClosedMeanwhile checks that old Stats do not speak for a filter that is closed.
+// TestClosedMeanwhile checks that old Stats are not sent for a filter that has been closed since.
 func TestClosedMeanwhile(t *testing.T) {
 	f := built(t, filepath.Join(t.TempDir(), "a.mmf"), 1)
 	c := NewFilterCollector(f, "a").(*collector)

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A program counts what it has seen, and Prometheus asks it for numbers.
+// A program remembers what it has seen, and Prometheus asks for the metrics of its filter.
 func ExampleNewFilterCollector() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

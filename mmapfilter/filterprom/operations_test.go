@@ -42,7 +42,7 @@ func readRows(t *testing.T) (filter, guard, set, replica []row) {
 	return read(tables[1]), read(tables[2]), read(tables[3]), read(tables[4])
 }
 
-// words returns what stands in backquotes.
+// words returns the words in backquotes.
 func words(cell string) (words []string) {
 	for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
 		words = append(words, m[1])
@@ -50,8 +50,8 @@ func words(cell string) (words []string) {
 	return words
 }
 
-// fill gives each field of a struct another value, and returns these by the names of the fields. That of
-// texts and truths is 1, which no other field has.
+// fill gives each field of a struct a different value, and returns the values by the names of the
+// fields. Texts and booleans have the value 1, which no other field has.
 func fill(v reflect.Value, values map[string]float64) {
 	for i := range v.NumField() {
 		field, name, n := v.Field(i), v.Type().Field(i).Name, float64(len(values)+2)
@@ -81,8 +81,8 @@ func fill(v reflect.Value, values map[string]float64) {
 	}
 }
 
-// TestOperations checks that each metric of a collector stands in OPERATIONS.md beside the field that it
-// has the value of, and that there are no others.
+// TestOperations checks that OPERATIONS.md has each metric of a collector beside the field with its
+// value, and no other metrics.
 func TestOperations(t *testing.T) {
 	filter, ofGuards, set, ofReplicas := readRows(t)
 	var f mmapfilter.Stats
@@ -93,7 +93,7 @@ func TestOperations(t *testing.T) {
 		name        string
 		stats       any // a pointer
 		metrics     func() []metric
-		rows, other []row // of the metrics; of those that another table may have instead
+		rows, other []row // of the metrics; of metrics that another table may have instead
 	}{
 		{"filters", &f, func() []metric { return ofFilter(f, true) }, filter, nil},
 		{"sets", &s, func() []metric { return ofSet(s) }, set, filter},
@@ -134,7 +134,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestRules checks that the rules for alerts in OPERATIONS.md name metrics that there are.
+// TestRules checks that the rules for alerts in OPERATIONS.md name only metrics that exist.
 func TestRules(t *testing.T) {
 	page, err := os.ReadFile("../OPERATIONS.md")
 	must(t, err)
@@ -152,7 +152,7 @@ func TestRules(t *testing.T) {
 	names := regexp.MustCompile(`\bmmapfilter_\w+`).FindAllString(rules, -1)
 	for _, name := range names {
 		if !known[name] {
-			t.Errorf("a rule names %s", name)
+			t.Errorf("a rule names %s, which does not exist", name)
 		}
 	}
 	if len(names) < 3 {

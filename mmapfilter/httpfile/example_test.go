@@ -53,6 +53,6 @@ func ask(url string) error {
 	}
 	defer f.Close()
 	fmt.Println(f.ContainsString("alice"), f.ContainsString("carol"))
-	fmt.Println(f.Err()) // nil: the answers are those of one file
+	fmt.Println(f.Err()) // nil: all answers came from one file
 	return nil
 }

@@ -49,12 +49,12 @@ func image(tb testing.TB, from, to int) []byte {
 	return data
 }
 
-// A site is a server of one file, as net/http serves one, and notes the ranges that it is asked for. If
-// wrong is set, it may answer instead, and then returns true.
+// A site serves one file, as net/http does, and notes the ranges that it is asked for. If wrong is set,
+// wrong may answer instead, and then returns true.
 type site struct {
 	mu     sync.Mutex
 	data   []byte
-	etag   string // "" for Last-Modified alone
+	etag   string // "" for Last-Modified only
 	time   time.Time
 	ranges []string
 	wrong  func(w http.ResponseWriter, r *http.Request) bool
@@ -99,7 +99,7 @@ func serve(tb testing.TB, s *site) string {
 	return server.URL + "/f.mmf"
 }
 
-// quick tries again without a pause.
+// quick returns options to try again without a pause.
 func quick() *Options { return &Options{Backoff: 1, Timeout: time.Minute} }
 
 func mustOpen(tb testing.TB, url string, opts *Options) (*File, *mmapfilter.Filter) {
@@ -130,7 +130,7 @@ func mustHave(tb testing.TB, name string, f *mmapfilter.Filter, from, to int) {
 	}
 }
 
-// TestServed: a filter behind net/http's own server answers as the file does, with few requests.
+// TestServed: a filter that net/http serves answers like its file, with few requests.
 func TestServed(t *testing.T) {
 	data := image(t, 0, keys)
 	local, err := mmapfilter.OpenBytes(data, nil)
@@ -171,8 +171,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestRanges: ReadAt is that of bytes.Reader, with and without a cache, and the cache is not larger than
-// it may be.
+// TestRanges: ReadAt does what bytes.Reader.ReadAt does, with and without a cache, and the cache keeps
+// to its size.
 func TestRanges(t *testing.T) {
 	data := image(t, 0, keys)
 	s := &site{data: data, etag: `"one"`}
@@ -210,7 +210,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// lie answers with a part of the data, as the arguments say.
+// lie answers with the part of the data that the arguments name.
 func lie(w http.ResponseWriter, status int, span string, body []byte, length int) bool {
 	w.Header().Set("Content-Range", span)
 	if length >= 0 {
@@ -221,7 +221,7 @@ func lie(w http.ResponseWriter, status int, span string, body []byte, length int
 	return true
 }
 
-// wrongs are ways to answer a request for the bytes [from, to) of data wrongly.
+// wrongs are wrong ways to answer a request for the bytes [from, to) of data.
 var wrongs = map[string]struct {
 	answer func(w http.ResponseWriter, data []byte, from, to int) bool
 	is     error // what the error matches, or nil for any
@@ -269,8 +269,8 @@ func spanOf(r *http.Request, size int) (from, to int) {
 	return from, min(to+1, size)
 }
 
-// TestWrongAnswers: whatever a server says instead of the bytes, opening fails with a typed error, and a
-// filter answers "maybe"; when the server is right again, so are the answers.
+// TestWrongAnswers: whatever a server sends instead of the bytes, opening fails with a typed error, and
+// an open filter answers "maybe". Once the server is right again, the filter answers correctly.
 func TestWrongAnswers(t *testing.T) {
 	data := image(t, 0, keys)
 	for name, c := range wrongs {
@@ -303,7 +303,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// TestNowAndThen: a server that is wrong now and then never makes a wrong "certainly not".
+// TestNowAndThen: a server that is sometimes wrong never causes a wrong "certainly not".
 func TestNowAndThen(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -330,7 +330,7 @@ func TestNowAndThen(t *testing.T) {
 	}
 }
 
-// TestTriesAgain: what may pass is tried again, and a read fails after Tries.
+// TestTriesAgain: a read is tried again after failures that may pass, and fails after Options.Tries.
 func TestTriesAgain(t *testing.T) {
 	data := image(t, 0, keys)
 	for _, name := range []string{"503", "short body", "hung up"} {
@@ -345,7 +345,7 @@ func TestTriesAgain(t *testing.T) {
 				return wrongs[name].answer(w, data, from, to)
 			}
 			o := quick()
-			o.Client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // which would try again by itself
+			o.Client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // with keep-alives it would try again by itself
 			_, err := Open(context.Background(), serve(t, s), o)
 			if (err == nil) != (failures < 3) || len(s.take()) != 3 {
 				t.Errorf("%s, %d times: %v", name, failures, err)
@@ -354,15 +354,15 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// TestHangs: a server that does not answer, or stops in a body, holds no read up for longer than its
-// tries, nor Close, nor a context.
+// TestHangs: if a server does not answer, or stops in a body, a read ends after its tries, on Close, or
+// when its context ends.
 func TestHangs(t *testing.T) {
 	data := image(t, 0, keys)
 	for _, begins := range []bool{false, true} {
 		s := &site{data: data, etag: `"one"`}
 		url := serve(t, s)
 		file, f := mustOpen(t, url, &Options{Tries: 2, Backoff: 1, CacheBytes: -1})
-		file.opts.Timeout = 20 * time.Millisecond // not before: opening may take longer
+		file.opts.Timeout = 20 * time.Millisecond // only now, since opening may take longer
 		closing, g := mustOpen(t, url, &Options{Timeout: time.Hour})
 		s.set(func() {
 			s.wrong = func(w http.ResponseWriter, r *http.Request) bool {
@@ -378,10 +378,10 @@ func TestHangs(t *testing.T) {
 		if !f.ContainsString("absent") || !errors.Is(f.Err(), context.DeadlineExceeded) {
 			t.Errorf("Err is %v", f.Err())
 		}
-		mustHave(t, "hangs", f, keys, keys+100) // one read of the batch, not all
+		mustHave(t, "hangs", f, keys, keys+100) // one read for the batch, not one for each key
 		time.AfterFunc(20*time.Millisecond, func() { closing.Close() })
 		if !g.ContainsString("absent") {
-			t.Error("certainly not, after Close")
+			t.Error("after Close, the answer is \"certainly not\"")
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		if _, err := Open(ctx, url, &Options{Timeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
@@ -391,8 +391,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestChanges: once there is another file at the URL, all answers are "maybe", and Err says so, even if
-// the first one comes back; whether or not the server looks at If-Match.
+// TestChanges: once another file is at the URL, all answers are "maybe", and Err says so, even if the
+// first file comes back. This holds whether or not the server respects If-Match.
 func TestChanges(t *testing.T) {
 	data, other := image(t, 0, keys), image(t, keys, 2*keys)
 	day := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -433,8 +433,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestSameTime: where nothing but the superblocks tells two files apart, another one of the same size
-// and time makes no wrong "certainly not".
+// TestSameTime: another file of the same size and time causes no wrong "certainly not", even if only
+// the superblocks tell the two files apart.
 func TestSameTime(t *testing.T) {
 	data, other := image(t, 0, keys), image(t, keys, 2*keys)
 	day := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -472,14 +472,14 @@ func TestChangeBehindTheCache(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no URL, a server that would not show a change, and an empty file are refused; and
-// no error shows a password or a query.
+// TestRefused: bad URLs, a server that would not show a change, and an empty file are refused. No error
+// shows a password or a query.
 func TestRefused(t *testing.T) {
 	data := image(t, 0, 100)
 	s := &site{data: data}
 	url := serve(t, s)
 	if _, err := Open(context.Background(), url, nil); !errors.Is(err, ErrNoRanges) {
-		t.Errorf("neither tag nor time: %v", err)
+		t.Errorf("neither ETag nor Last-Modified: %v", err)
 	}
 	s.set(func() { s.data, s.etag = nil, `"one"` })
 	if _, err := Open(context.Background(), url, nil); err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestFirstCopy: a first copy survives a network that does everything wrong, and is right.
+// TestFirstCopy: a first copy is correct in spite of a network that does everything wrong.
 func TestFirstCopy(t *testing.T) {
 	f, _ := primary(t, 20_000)
 	p := newProxy(1)
@@ -35,8 +35,8 @@ func TestFirstCopy(t *testing.T) {
 	t.Log(p.done)
 }
 
-// TestResume: a download goes on where it ended, also in the next process, and begins anew if the part
-// is of another snapshot.
+// TestResume: a download continues where it was cut off, even in another process, and begins anew if
+// the part is from another snapshot.
 func TestResume(t *testing.T) {
 	f, _ := primary(t, 20_000)
 	var bytesSent atomic.Int64
@@ -54,7 +54,7 @@ func TestResume(t *testing.T) {
 	r.url, _, err = parse(url)
 	must(t, err)
 	if err := r.download(t.Context(), mmapfilter.Position{}); err == nil {
-		t.Fatal("a download that was cut off succeeds")
+		t.Fatal("a download succeeds though it was cut off")
 	}
 	cut.Store(0)
 	info, err := os.Stat(path + ".part")
@@ -77,14 +77,14 @@ func TestResume(t *testing.T) {
 		t.Errorf("%d bytes were sent for a part that is whole", sent)
 	}
 
-	must(t, os.Truncate(path+".part", 50_000)) // of the snapshot that was before
+	must(t, os.Truncate(path+".part", 50_000)) // the part is from the earlier snapshot
 	other, _ := primary(t, 100)
 	followed, err := Follow(t.Context(), serve(t, Handler(other)), path, nil)
 	must(t, err)
 	defer followed.Close()
 	mustHave(t, followed, 0, 100)
 	if followed.Len() != 100 {
-		t.Errorf("it has %d keys", followed.Len())
+		t.Errorf("the replica has %d keys", followed.Len())
 	}
 }
 
@@ -95,7 +95,7 @@ type cutter struct {
 }
 
 func (c *cutter) Write(b []byte) (int, error) {
-	c.sent.Add(int64(len(b))) // first: the client may be quick
+	c.sent.Add(int64(len(b))) // before the write, since the client may be quick
 	n, err := c.ResponseWriter.Write(b)
 	if most := c.most.Load(); most > 0 && c.sent.Load() >= most {
 		panic(http.ErrAbortHandler)
@@ -103,7 +103,7 @@ func (c *cutter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestFollowRefuses: what somebody has to do something about ends Follow, and the error says what.
+// TestFollowRefuses: Follow fails if somebody must remove the cause, and the error says what to do.
 func TestFollowRefuses(t *testing.T) {
 	f, own := primary(t, 10)
 	url := serve(t, Handler(f))
@@ -151,8 +151,8 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-// TestTwoFirstCopies: while a replica downloads its first copy, nobody else does so at its path. The
-// download would go on to write what has become the file of the other one.
+// TestTwoFirstCopies: while a replica downloads its first copy, no other replica does so at the same
+// path. Otherwise the download could write to a file that the other replica has installed.
 func TestTwoFirstCopies(t *testing.T) {
 	f, _ := primary(t, 500)
 	h := Handler(f)
@@ -177,7 +177,7 @@ func TestTwoFirstCopies(t *testing.T) {
 	second, err := Follow(t.Context(), url, path, quick())
 	close(goOn)
 	if !errors.Is(err, mmapfilter.ErrLocked) {
-		t.Errorf("the second one: %v", err)
+		t.Errorf("the second replica: %v", err)
 	}
 	if err == nil {
 		defer second.Close()
@@ -187,8 +187,8 @@ func TestTwoFirstCopies(t *testing.T) {
 	mustHave(t, first, 0, 500)
 }
 
-// TestBadRanges: a server that answers with another range than it was asked for, or with a range of
-// another snapshot, gets an error.
+// TestBadRanges: a download fails if the server answers with another range than requested, or with a
+// range of another snapshot.
 func TestBadRanges(t *testing.T) {
 	const have = 20_000
 	r := &Replica{path: filepath.Join(t.TempDir(), "replica.mmf"), opts: quick().withDefaults()}
@@ -224,7 +224,7 @@ func TestBadRanges(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshot: a snapshot that was damaged on the way does not become the file.
+// TestDamagedSnapshot: a snapshot that was damaged on the way is not installed.
 func TestDamagedSnapshot(t *testing.T) {
 	f, _ := primary(t, 2000)
 	h := Handler(f)

@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 )
 
-// withToken serves only those who know a token.
+// withToken serves only clients that send a token.
 func withToken(token string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+token)) != 1 {
@@ -27,7 +27,7 @@ func withToken(token string, h http.Handler) http.Handler {
 	})
 }
 
-// A server with TLS that serves those who know a token, and a replica that trusts its certificate.
+// A server with TLS that serves only clients with a token, and a replica that trusts its certificate.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err == nil {

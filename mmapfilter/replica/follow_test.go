@@ -16,8 +16,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestFollow: a replica gets what is inserted and deleted, other processes see it in its file, and after
-// a restart it goes on where it was.
+// TestFollow: a replica gets inserts and deletes, other processes see them in its file, and after a
+// restart the replica goes on where it was.
 func TestFollow(t *testing.T) {
 	f, _ := primary(t, 1000)
 	url := serve(t, Handler(f))
@@ -63,7 +63,7 @@ func TestFollow(t *testing.T) {
 	must(t, r.Close())
 	must(t, r.Close())
 	if !errors.Is(r.Err(), mmapfilter.ErrClosed) || !r.ContainsString("absent") {
-		t.Error("it answers \"certainly not\" after Close")
+		t.Error("the replica answers \"certainly not\" after Close")
 	}
 	insert(t, f, 1500, 1600)
 	r, err = Follow(t.Context(), url, path, quick())
@@ -72,12 +72,12 @@ func TestFollow(t *testing.T) {
 	untilAt(t, r, f)
 	mustHave(t, r, 500, 1600)
 	if s := r.Stats(); s.Snapshots != 0 {
-		t.Errorf("after a restart it has taken %d snapshots", s.Snapshots)
+		t.Errorf("after a restart, the replica has taken %d snapshots", s.Snapshots)
 	}
 }
 
-// TestTooFarBehind: a replica takes a new snapshot if its changes are gone, and if they do not fit. A
-// follower of its file switches.
+// TestTooFarBehind: a replica takes a new snapshot if the changes since its position are gone, or do
+// not fit. A follower of its file switches to the new file.
 func TestTooFarBehind(t *testing.T) {
 	f, _ := primary(t, 500)
 	url := serve(t, Handler(f))
@@ -99,7 +99,7 @@ func TestTooFarBehind(t *testing.T) {
 	if s := r.Stats(); s.Snapshots != 1 {
 		t.Errorf("%d snapshots", s.Snapshots)
 	}
-	insert(t, f, 900, 20_000) // many times as many as fit
+	insert(t, f, 900, 20_000) // many times what fits
 	untilAt(t, r, f)
 	mustHave(t, r, 0, 20_000)
 	if r.Len() != f.Len() || r.Cap() < 19_000 {
@@ -114,8 +114,8 @@ func TestTooFarBehind(t *testing.T) {
 	})
 }
 
-// TestRestoredPrimary: a replica of a filter that was restored from a backup, or made anew, becomes a
-// copy of that.
+// TestRestoredPrimary: if the primary is restored from a backup, or built anew, the replica becomes a
+// copy of the restored or new filter.
 func TestRestoredPrimary(t *testing.T) {
 	f, path := primary(t, 1000)
 	must(t, f.Close())
@@ -140,11 +140,11 @@ func TestRestoredPrimary(t *testing.T) {
 	r, _ := follow(t, url)
 	untilAt(t, r, f)
 	get(t, url+"/snapshot?after="+f.Position().String())
-	must(t, os.Rename(path+".snapshot", copied+".snapshot")) // it has what was lost
+	must(t, os.Rename(path+".snapshot", copied+".snapshot")) // this snapshot has the lost operations
 	f = open(copied)
-	insert(t, f, 3000, 3100) // less than was lost
+	insert(t, f, 3000, 3100) // fewer than were lost
 	if _, data := get(t, url+"/snapshot"); opened(t, data).Position() != f.Position() {
-		t.Error("a snapshot of the history that was lost is served")
+		t.Error("a snapshot of the lost history is served")
 	}
 	untilAt(t, r, f)
 	mustHave(t, r, 0, 1000)
@@ -157,12 +157,12 @@ func TestRestoredPrimary(t *testing.T) {
 	handler.Store(&h)
 	untilAt(t, r, f)
 	if r.Len() != 10 {
-		t.Errorf("it has %d keys of a new filter", r.Len())
+		t.Errorf("the replica has %d keys of a new filter", r.Len())
 	}
 }
 
-// TestOldSnapshot: a snapshot that something on the way has kept is refused, since it lacks what has
-// been applied.
+// TestOldSnapshot: an old snapshot, which something on the way has kept, is refused, since it lacks
+// operations that have been applied.
 func TestOldSnapshot(t *testing.T) {
 	f, _ := primary(t, 1000)
 	h := Handler(f)
@@ -198,7 +198,7 @@ func TestOldSnapshot(t *testing.T) {
 // TestImpatient: a peer that takes nothing, or sends nothing, is cut off.
 func TestImpatient(t *testing.T) {
 	was := patience
-	t.Cleanup(func() { patience = was }) // after that of serve, which ends the requests
+	t.Cleanup(func() { patience = was }) // runs after the cleanup of serve, which ends the requests
 	patience = -time.Hour                // longer ago than a request may take
 	f, path := primary(t, 1000)
 	url := serve(t, Handler(f))
@@ -213,7 +213,8 @@ func TestImpatient(t *testing.T) {
 	}
 }
 
-// TestBadServers: a replica goes on with what it has, says why, and pauses, whatever a server sends.
+// TestBadServers: whatever a server sends, a replica keeps what it has, reports the failure, and
+// pauses.
 func TestBadServers(t *testing.T) {
 	f, _ := primary(t, 100)
 	var bad atomic.Pointer[http.HandlerFunc]
@@ -265,8 +266,8 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// TestAppliedPosition: the position of a replica is that of what it has applied, whatever the server
-// says about a set that does not arrive.
+// TestAppliedPosition: the position of a replica says what it has applied, whatever the server says
+// about a set that does not arrive.
 func TestAppliedPosition(t *testing.T) {
 	f, _ := primary(t, 100)
 	h := Handler(f)
@@ -279,7 +280,7 @@ func TestAppliedPosition(t *testing.T) {
 		whole := httptest.NewRecorder()
 		h.ServeHTTP(whole, r)
 		body := whole.Body.Bytes()
-		if cut.Load() { // also if the request came before
+		if cut.Load() { // even if the request came before the cut
 			body = body[:len(body)/2]
 		}
 		w.Header().Set(positionHeader, whole.Header().Get(positionHeader))
@@ -311,7 +312,7 @@ func TestAppliedPosition(t *testing.T) {
 		<-stats
 	}
 	if s := <-stats; s.Position != at || s.Primary != f.Position() || s.LagOperations != 100 {
-		t.Errorf("%+v, and the replica has what there is up to %v", s, at)
+		t.Errorf("%+v, but the replica has the operations up to %v", s, at)
 	}
 	mustHave(t, r, 0, 100)
 	cut.Store(false)

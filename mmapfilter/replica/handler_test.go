@@ -41,8 +41,8 @@ func opened(tb testing.TB, data []byte) *mmapfilter.Filter {
 	return f
 }
 
-// TestSnapshot: a snapshot has an ETag and ranges, and one is made for many requests, until too much has
-// changed or a request asks for a later one.
+// TestSnapshot: a snapshot has an ETag and ranges. One snapshot serves many requests, until too much
+// has changed or a request asks for a later snapshot.
 func TestSnapshot(t *testing.T) {
 	f, _ := primary(t, 2000)
 	url := serve(t, Handler(f)) + "/snapshot"
@@ -65,10 +65,10 @@ func TestSnapshot(t *testing.T) {
 	insert(t, f, 2000, 2500)
 	part, rest := get(t, url, "Range", "bytes=20000-", "If-Range", tag)
 	if part.StatusCode != http.StatusPartialContent || !bytes.Equal(rest, data[20000:]) {
-		t.Errorf("a range: status %d, %d bytes", part.StatusCode, len(rest))
+		t.Errorf("request of a range: status %d, %d bytes", part.StatusCode, len(rest))
 	}
 	if r, _ := get(t, url, "If-None-Match", tag); r.StatusCode != http.StatusNotModified {
-		t.Errorf("the snapshot that a client has: status %d", r.StatusCode)
+		t.Errorf("request of a snapshot that the client has: status %d", r.StatusCode)
 	}
 	later, data := get(t, url+"?after="+snapshot.Position().String(), "Range", "bytes=20000-", "If-Range", tag)
 	if later.StatusCode != http.StatusOK || later.Header.Get("ETag") == tag {
@@ -89,15 +89,15 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotAfterRestart: the next process goes on with the snapshot that it finds, so that a download
-// goes on; but not with one from another history, or with half a file.
+// TestSnapshotAfterRestart: the next process serves the snapshot that it finds, so that a download can
+// continue, but not a snapshot from another history, or half a file.
 func TestSnapshotAfterRestart(t *testing.T) {
 	f, path := primary(t, 2000)
 	first, _ := get(t, serve(t, Handler(f))+"/snapshot")
 	tag := first.Header.Get("ETag")
 	insert(t, f, 2000, 2010)
 	if again, _ := get(t, serve(t, Handler(f))+"/snapshot"); again.Header.Get("ETag") != tag {
-		t.Error("the next handler makes another snapshot")
+		t.Error("the next handler creates another snapshot")
 	}
 	must(t, os.Truncate(path+".snapshot", 20_000))
 	whole, data := get(t, serve(t, Handler(f))+"/snapshot")
@@ -112,7 +112,7 @@ func TestSnapshotAfterRestart(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot be published has a status by which a replica knows why.
+// TestRefusals: if a filter cannot be published, the status tells a replica why.
 func TestRefusals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.mmf")
 	f, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: 100})
@@ -138,7 +138,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// changesIn reads a set of changes: how many there are, and to which position they lead.
+// changesIn reads a set of changes: how many changes it has, and to which position they lead.
 func changesIn(tb testing.TB, data []byte) (n int, to uint64) {
 	tb.Helper()
 	r, err := changes.NewReader(bytes.NewReader(data))
@@ -154,8 +154,8 @@ func changesIn(tb testing.TB, data []byte) (n int, to uint64) {
 	return n, r.Header.To.Number
 }
 
-// TestChanges: a request for changes gets them, or waits for some; and what cannot be has a status by
-// which a replica knows what to do. A snapshot whose changes are gone is served no more.
+// TestChanges: a request for changes gets them, or waits for some. If it cannot be answered, the status
+// tells a replica what to do. A snapshot whose changes are gone is no longer served.
 func TestChanges(t *testing.T) {
 	f, _ := primary(t, 1000)
 	url := serve(t, Handler(f))
@@ -174,7 +174,7 @@ func TestChanges(t *testing.T) {
 		waited <- n
 	}()
 	insert(t, f, 1000, 1010)
-	if n := <-waited; n == 0 || n > 10 { // it does not wait for all of them
+	if n := <-waited; n == 0 || n > 10 { // the request does not wait for all changes
 		t.Errorf("%d changes of 10", n)
 	}
 	_, err := f.Delete(key(7))
@@ -209,7 +209,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestPublishReplica: a replica that keeps its hashes is published in turn, with its own history.
+// TestPublishReplica: a replica that keeps its hashes can be published in turn, with its own history.
 func TestPublishReplica(t *testing.T) {
 	f, _ := primary(t, 1000)
 	path := filepath.Join(t.TempDir(), "copy")
@@ -229,6 +229,6 @@ func TestPublishReplica(t *testing.T) {
 	until(t, "the changes of the replica", func() bool { return r.Len() == 1500 })
 	mustHave(t, r, 0, 1500)
 	if s := r.Stats(); s.Snapshots != 1 || s.Position == kept.Position() {
-		t.Errorf("%+v, and the published one is at %v", s, kept.Position())
+		t.Errorf("%+v, but the published replica is at %v", s, kept.Position())
 	}
 }

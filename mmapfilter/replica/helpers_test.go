@@ -64,7 +64,7 @@ func serve(tb testing.TB, h http.Handler) string {
 	return server.URL
 }
 
-// follow follows to a new file, without long pauses.
+// follow returns a replica in a new file, which makes no long pauses.
 func follow(tb testing.TB, url string) (*Replica, string) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "replica.mmf")
@@ -78,7 +78,7 @@ func quick() *Options {
 	return &Options{Wait: 200 * time.Millisecond, Interval: time.Millisecond, Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}
 }
 
-// until waits for a condition. Its patience is that of somebody who knows that it hangs.
+// until waits for a condition, and fails after a time in which it must hold unless something hangs.
 func until(tb testing.TB, what string, is func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Millisecond) {
@@ -88,25 +88,25 @@ func until(tb testing.TB, what string, is func() bool) {
 	}
 }
 
-// untilAt waits until a replica is where its primary is.
+// untilAt waits until a replica is at the position of its primary.
 func untilAt(tb testing.TB, r *Replica, f *mmapfilter.Filter) {
 	tb.Helper()
 	until(tb, fmt.Sprintf("the replica is at %v", f.Position()), func() bool { return r.Stats().Position == f.Position() })
 }
 
 // A proxy stands between replicas and a primary, and does what networks and machines between them do:
-// it drops requests and answers, delays them, cuts answers off, damages them, and gives old ones again.
+// it drops and delays requests and answers, cuts answers off, damages them, and repeats old answers.
 type proxy struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	to      string            // the URL of the primary; "" while there is none
-	trouble int               // of 100 requests
+	trouble int               // requests of 100 that go wrong
 	old     map[string][]sent // answers, by path
-	done    map[string]int    // how often it did what
-	answers map[string]int    // of the primary, by status, and the text of what it refuses without a reason
+	done    map[string]int    // how often it did each thing
+	answers map[string]int    // of the primary, by status; the status of an unexpected refusal has its text, too
 }
 
-// A sent answer.
+// A sent is an answer that was sent.
 type sent struct {
 	status int
 	header http.Header
@@ -124,7 +124,7 @@ func (p *proxy) set(to string, trouble int) {
 	p.to, p.trouble = to, trouble
 }
 
-// reach tells the proxy where the primary is.
+// reach tells the proxy the URL of the primary.
 func (p *proxy) reach(to string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

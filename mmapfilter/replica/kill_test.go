@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// The operations of the primary follow from their numbers, which are those of its position. So a
+// The number of an operation of the primary, as in its position, says what the operation does. So a
 // position says which keys a filter must have. Of three operations
 //
 //   - the first inserts a key that stays; in one of five cases, one that is there already;
@@ -86,8 +86,8 @@ func operate(f *mmapfilter.Filter, i uint64) (err error) {
 	return err
 }
 
-// deletedBy returns the number of the operation that deletes the key that operation i has inserted. It
-// returns 0 if operation i inserts none, and the largest number if its key stays.
+// deletedBy returns the number of the operation that deletes the key that operation i inserts. It
+// returns 0 if operation i inserts no key, and the largest number if its key stays.
 func deletedBy(i uint64) uint64 {
 	switch {
 	case i%3 == 1:
@@ -98,7 +98,7 @@ func deletedBy(i uint64) uint64 {
 	return 1<<64 - 1
 }
 
-// keysAt returns how many keys there are before operation n.
+// keysAt returns how many keys the primary has before operation n.
 func keysAt(n uint64) (keys uint64) {
 	for i := range n {
 		if deletedBy(i) >= n {
@@ -108,13 +108,13 @@ func keysAt(n uint64) (keys uint64) {
 	return keys
 }
 
-// runPrimary does operations and publishes, until the test says that it is the end. Then it only
+// runPrimary does operations and publishes the filter. When the test says that it is the end, it only
 // publishes.
 func runPrimary(dir string) error {
 	path := filepath.Join(dir, "primary.mmf")
 	o := &mmapfilter.Options{Capacity: 2000, AutoGrow: true}
 	if _, err := os.Stat(filepath.Join(dir, "keep")); err == nil {
-		o.KeepChanges = time.Hour // otherwise each rebuild takes the changes away, and replicas take snapshots
+		o.KeepChanges = time.Hour // otherwise the changes would be gone after a rebuild, and replicas would take snapshots
 	}
 	f, err := retry(func() (*mmapfilter.Filter, error) { return mmapfilter.OpenOrCreate(path, o, nil) })
 	if err != nil {
@@ -141,7 +141,7 @@ func runPrimary(dir string) error {
 		if _, err := os.Stat(filepath.Join(dir, "end")); err == nil {
 			break
 		}
-		time.Sleep(time.Millisecond) // leaves the processor to others
+		time.Sleep(time.Millisecond) // leave the processor to other processes
 	}
 	if err := f.Sync(); err != nil {
 		return err
@@ -162,7 +162,8 @@ func retry[T any](f func() (T, error)) (v T, err error) {
 	return v, err
 }
 
-// runReplica follows, and looks keys up all the time, until it is where the primary ends.
+// runReplica follows the primary, and looks keys up all the time, until it reaches the last position of
+// the primary.
 func runReplica(dir, url string) error {
 	path := filepath.Join(dir, "replica.mmf")
 	r, err := retry(func() (*Replica, error) { return Follow(context.Background(), url, path, quick()) })
@@ -191,9 +192,9 @@ func runReplica(dir, url string) error {
 	return r.Close()
 }
 
-// excused returns an error if a key was not found before its delete was applied. If its delete is in the
-// set that is being applied, the next position says so. A snapshot may have taken the place of a file
-// that has a part of a set. first is from before the lookup.
+// excused returns an error if a key was not found before its delete was applied. If its delete is in a
+// set that is being applied, the next position shows this. A new snapshot may also have replaced a file
+// that had only a part of a set. first is from before the lookup.
 func excused(r *Replica, i uint64, first Stats) error {
 	at := r.Stats().Position
 	for range 60_000 {
@@ -206,7 +207,7 @@ func excused(r *Replica, i uint64, first Stats) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return fmt.Errorf("the key of operation %d is \"certainly not\" at %v, and operation %d deletes it; it has stayed there; %v", i, at, deletedBy(i), r.Err())
+	return fmt.Errorf("the key of operation %d is \"certainly not\" at %v, and operation %d deletes it; the position has stayed there; %v", i, at, deletedBy(i), r.Err())
 }
 
 // A killer runs a primary and a replica, and kills them.
@@ -218,7 +219,7 @@ type killer struct {
 	ends  chan string // what a primary says at the end
 }
 
-// A child is a process.
+// A child is a child process.
 type child struct {
 	*exec.Cmd
 	role  string
@@ -226,7 +227,7 @@ type child struct {
 	ended chan struct{}
 }
 
-// start starts this program in a role. What it says goes to the test.
+// start starts this program in a role. The test gets what the program prints.
 func (k *killer) start(role string) *child {
 	c := &child{Cmd: exec.Command(os.Args[0]), role: role, ended: make(chan struct{})}
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %q %q", roleVariable, role, k.dir, k.url))
@@ -255,7 +256,7 @@ func (k *killer) start(role string) *child {
 	return c
 }
 
-// kill kills a process, which must not have ended by itself.
+// kill kills a child, which must not have ended by itself.
 func (k *killer) kill(c *child) {
 	select {
 	case <-c.ended:
@@ -272,7 +273,7 @@ func (k *killer) kill(c *child) {
 
 // TestKill kills a primary and a replica at random moments, with a proxy between them that does what
 // networks do. No key is "certainly not" before its delete is applied, neither in the replica's process
-// nor in another one, and in the end both filters have the same keys.
+// nor in another process, and in the end both filters have the same keys.
 func TestKill(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -344,7 +345,7 @@ func (k *killer) read() {
 	}
 }
 
-// compare compares the files that are left, after the last operation.
+// compare compares the files of primary and replica after the last operation.
 func (k *killer) compare(end mmapfilter.Position) {
 	t := k.t
 	f, err := mmapfilter.Open(filepath.Join(k.dir, "primary.mmf"), nil)
@@ -379,7 +380,7 @@ func (k *killer) compare(end mmapfilter.Position) {
 		}
 	}
 	if a, b := want.Stats().Plan, got.Stats().Plan; a.Lines != b.Lines || a.Quotients != b.Quotients || a.RemainderBits != b.RemainderBits {
-		return // made before the last rebuild: it has other false positives
+		return // it is from before the last rebuild, and has other false positives
 	}
 	for i := range 100_000 {
 		if absent := key(i); got.Count(absent) != want.Count(absent) {

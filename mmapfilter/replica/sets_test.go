@@ -22,7 +22,7 @@ func (p *publisher) sets() (computed, kept int) {
 	return p.kept.computed, len(p.kept.sets)
 }
 
-// committed creates a filter with the numbered keys [0, n), whose position moves at a Sync alone, and
+// committed creates a filter with the numbered keys [0, n), whose position changes only at a Sync, and
 // its publisher.
 func committed(tb testing.TB, n int) (*mmapfilter.Filter, *publisher) {
 	tb.Helper()
@@ -34,8 +34,9 @@ func committed(tb testing.TB, n int) (*mmapfilter.Filter, *publisher) {
 	return f, newPublisher(f)
 }
 
-// TestHundredReplicas: a hundred replicas that are at one position cost one computation for each step
-// of the primary, and none while it does nothing. In the end each has all keys, and no more.
+// TestHundredReplicas: a hundred replicas at the same position cost one computation for each step of
+// the primary, and none while the primary does nothing. In the end each replica has all keys, and no
+// more.
 func TestHundredReplicas(t *testing.T) {
 	f, p := committed(t, 300)
 	var polls atomic.Int64
@@ -112,9 +113,9 @@ func changesSince(tb testing.TB, url string, since mmapfilter.Position) (n int, 
 	return n, to
 }
 
-// TestKeptSets: a set is kept also if the client that asked for it has gone, but not without end; a
-// later set answers once the filter has moved on; and a set that is too large to be kept is sent all
-// the same.
+// TestKeptSets: a set is kept even if the client that asked for it has gone, but not forever. Once the
+// filter has moved on, requests get a later set. A set that is too large to be kept is sent
+// nonetheless.
 func TestKeptSets(t *testing.T) {
 	f, p := committed(t, 100)
 	url := serve(t, p.handler())
@@ -146,7 +147,7 @@ func TestKeptSets(t *testing.T) {
 		t.Errorf("%d sets computed, %d kept", computed, kept)
 	}
 	defer func(n int) { largest = n }(largest)
-	for _, largest = range []int{1000, 100} { // bytes; and less than the number of operations
+	for _, largest = range []int{1000, 100} { // in bytes; 100 is also less than the number of operations
 		for range 2 {
 			if n, to := changesSince(t, url, first); n != 220 || to != f.Position().Number {
 				t.Errorf("%d changes up to %d", n, to)
@@ -163,7 +164,7 @@ func TestKeptSets(t *testing.T) {
 }
 
 // TestOldPosition: once another file is at the path, the position of a filter that is open for reading
-// stays what it is. Then its handler does not say again and again that there are no changes.
+// no longer changes. Then its handler does not say again and again that there are no changes.
 func TestOldPosition(t *testing.T) {
 	dir, backup := t.TempDir(), t.TempDir()
 	path := filepath.Join(dir, "primary.mmf")
@@ -191,7 +192,7 @@ func TestOldPosition(t *testing.T) {
 	}
 	f = open()
 	since := f.Position()
-	for n := range 3 { // without changes first
+	for n := range 3 { // at first without changes
 		insert(t, f, 100+n, 101+n)
 		must(t, f.Checkpoint(t.Context()))
 		if n == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestFollowSetAtOnce covers R6: a set whose next look is an hour away switches to the file that
-// has taken the place of a shard after one lookup of any kind; and to the one after that.
+// TestFollowSetAtOnce covers R6: a set that looks only once an hour switches, after one lookup of any
+// kind, to a file that has taken the place of a shard, and then to the next such file.
 func TestFollowSetAtOnce(t *testing.T) {
 	looks := map[string]func(s *Set, key []byte) bool{
 		"Contains":       (*Set).Contains,
@@ -38,7 +38,7 @@ func TestFollowSetAtOnce(t *testing.T) {
 			}
 			for range 2 {
 				flip(t, shards(t, path)[0], 33_000)
-				mustBuild(t, dir, p, numbers(0, 5000)) // the shard again, since it is damaged
+				mustBuild(t, dir, p, numbers(0, 5000)) // builds the shard again, since it is damaged
 				for look(s, number(absent)) {
 					runtime.Gosched()
 				}
@@ -49,8 +49,9 @@ func TestFollowSetAtOnce(t *testing.T) {
 	}
 }
 
-// TestFollowSetVerifies covers OpenOptions.VerifyBeforeSwitch: neither a manifest with a damaged
-// shard nor a damaged file in the place of a shard is used; Follow itself refuses such a set.
+// TestFollowSetVerifies covers OpenOptions.VerifyBeforeSwitch: neither a manifest with a damaged shard
+// nor a damaged file in the place of a shard is used, and Follow itself refuses a set with such a
+// shard.
 func TestFollowSetVerifies(t *testing.T) {
 	dir, p := t.TempDir(), mustPlan(t, mmapfilter.Options{}, 5)
 	path := mustBuild(t, dir, p, numbers(0, 5000))
@@ -67,7 +68,7 @@ func TestFollowSetVerifies(t *testing.T) {
 		t.Errorf("%d shards are open", st.Opened)
 	}
 	before := shards(t, path)
-	mustBuild(t, dir, p, numbers(0, 5001)) // one key more: four shards stay
+	mustBuild(t, dir, p, numbers(0, 5001)) // one more key, so four shards stay
 	fresh, taken := "", ""
 	for _, file := range shards(t, path) {
 		if !slices.Contains(before, file) {
@@ -98,7 +99,7 @@ func TestFollowSetVerifies(t *testing.T) {
 	must(t, unwary.Err())
 	must(t, os.WriteFile(fresh, whole, 0o666))
 	if swapped, err := s.Refresh(); !swapped || err != nil || s.Err() != nil {
-		t.Errorf("a set that is whole: %t, %v, %v", swapped, err, s.Err())
+		t.Errorf("an undamaged set: %t, %v, %v", swapped, err, s.Err())
 	}
 	mustHave(t, s, 0, 5001)
 
@@ -119,8 +120,8 @@ func TestFollowSetVerifies(t *testing.T) {
 	mustHave(t, s, 0, 5001)
 }
 
-// TestCloseEndsVerification: Close ends the verification of a manifest's shards, which holds the lock of
-// the set, and then the old manifest stays.
+// TestCloseEndsVerification: Close ends the verification of the shards of a new manifest, which holds
+// the lock of the set. Then the old manifest stays.
 func TestCloseEndsVerification(t *testing.T) {
 	dir, p := t.TempDir(), mustPlan(t, mmapfilter.Options{}, 5)
 	path := mustBuild(t, dir, p, numbers(0, 5000))
@@ -131,15 +132,15 @@ func TestCloseEndsVerification(t *testing.T) {
 	go func() { closed <- s.Close() }()
 	<-s.poll.Life.Done()
 	if _, err := s.read(s.state.Load()); !errors.Is(err, mmapfilter.ErrClosed) {
-		t.Errorf("verified to the end: %v", err)
+		t.Errorf("the verification went on to the end: %v", err)
 	}
 	mustHave(t, s, 0, 5000)
 	s.mu.Unlock()
 	must(t, <-closed)
 }
 
-// TestFollowSet: a set under the same name takes over as a whole; a shard that could not be opened is
-// tried again; a bad manifest changes nothing.
+// TestFollowSet: a new set under the same name takes over as a whole, the set tries again to open a
+// shard that could not be opened, and a bad manifest changes nothing.
 func TestFollowSet(t *testing.T) {
 	dir := t.TempDir()
 	p := mustPlan(t, mmapfilter.Options{}, 5)
@@ -182,7 +183,7 @@ func TestFollowSet(t *testing.T) {
 	s.Refresh()
 	must(t, s.Err())
 
-	mustBuild(t, dir, mustPlan(t, mmapfilter.Options{Seed: 3}, 3), numbers(1000, 7001)) // another seed and number
+	mustBuild(t, dir, mustPlan(t, mmapfilter.Options{Seed: 3}, 3), numbers(1000, 7001)) // another seed and another number of shards
 	refresh(true)
 	mustHave(t, s, 1000, 7001)
 
@@ -192,7 +193,7 @@ func TestFollowSet(t *testing.T) {
 	if _, err := s.Refresh(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a shard is missing: %v", err)
 	}
-	mustHave(t, s, 1000, 7001) // it is still mapped
+	mustHave(t, s, 1000, 7001) // the old set is still mapped
 	must(t, os.Rename(files[0]+"x", files[0]))
 	refresh(false)
 

@@ -57,7 +57,7 @@ func TestOpenFS(t *testing.T) {
 		}
 		must(t, s.Close())
 		if !s.ContainsString("absent") {
-			t.Errorf("%s: a closed set says certainly not", kind)
+			t.Errorf("%s: a closed set says \"certainly not\"", kind)
 		}
 	}
 	var e *mmapfilter.OptionError
@@ -70,7 +70,7 @@ func TestOpenFS(t *testing.T) {
 }
 
 // TestOpenFSReplaced covers S4 and R7: a batch checks the file of each shard that it reads, however few
-// of its keys are there.
+// of its keys belong to the shard.
 func TestOpenFSReplaced(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{Capacity: 3000}, 2)
 	path := mustBuild(t, t.TempDir(), p, numbers(0, 3000))
@@ -93,12 +93,12 @@ func TestOpenFSReplaced(t *testing.T) {
 	for _, key := range batch(0, 3000) {
 		found := make([]bool, 1)
 		if s.ContainsBatch([][]byte{key}, found); !found[0] {
-			t.Fatalf("key %q is certainly not there", key)
+			t.Fatalf("the answer for key %q is \"certainly not\"", key)
 		}
 	}
 }
 
-// TestGoldenFS: the set in testdata answers where nothing can be built, too.
+// TestGoldenFS: the set in testdata also answers from a file system, on machines that cannot build it.
 func TestGoldenFS(t *testing.T) {
 	fromPath := mustOpen(t, filepath.Join(goldenDir, "keys.set"), nil)
 	fromFS, err := OpenFS(os.DirFS(goldenDir), "keys.set")

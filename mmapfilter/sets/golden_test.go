@@ -14,9 +14,9 @@ var update = flag.Bool("update", false, "write the golden files that are missing
 
 const goldenDir = "../../testdata/set"
 
-// TestGolden makes the set in testdata again, and reads the one that is stored: a set, its plan, and the
-// spools of two tasks with their receipts. Equal plans and keys give equal files, on every machine and
-// in every version. What is missing is made with
+// TestGolden builds the set in testdata again, and reads the stored set. There are a set, its plan, and
+// the spools of two tasks with their receipts. Equal plans and keys give equal files, on every machine
+// and in every version. To create missing files:
 //
 //	go test ./mmapfilter/sets -run TestGolden -update
 func TestGolden(t *testing.T) {
@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 			}
 			must(t, err)
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s is not what is made now", path)
+				t.Errorf("%s differs from the file that is built now", path)
 			}
 		}
 	}

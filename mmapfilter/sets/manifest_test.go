@@ -14,7 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestEncodeManifest has the same manifest, and the same refusals, as AssembleFrom.
+// TestEncodeManifest checks that EncodeManifest returns the manifest that AssembleFrom writes, and
+// refuses the same sets.
 func TestEncodeManifest(t *testing.T) {
 	for _, o := range []mmapfilter.Options{
 		{Capacity: 1000, FalsePositiveRate: 1e-4},
@@ -89,7 +90,7 @@ func sample() *manifest {
 		Shards: []entry{{"a.mmf", 1, 3, 4096}, {"b/c.mmf", 1<<64 - 1, 4, 8192}}}
 }
 
-// TestManifestRoundTrip: what was encoded is decoded.
+// TestManifestRoundTrip: decoding an encoded manifest gives the same manifest.
 func TestManifestRoundTrip(t *testing.T) {
 	m := sample()
 	got, err := decodeManifest(m.encode())
@@ -98,14 +99,14 @@ func TestManifestRoundTrip(t *testing.T) {
 	}
 }
 
-// signed replaces the last member of a text by the right one.
+// signed replaces the last member of a text with the right checksum.
 func signed(text []byte) []byte {
 	end := max(len(text)-len(fmt.Sprintf(checkLine, 0)), 0)
 	return fmt.Appendf(bytes.Clone(text[:end]), checkLine, crc32.Checksum(text[:end], castagnoli))
 }
 
-// FuzzManifest: no text causes a panic; one that is refused is so with a typed error; and one that is
-// accepted names shards that can be opened.
+// FuzzManifest: no text causes a panic. A text is refused with a typed error, or it names shards that
+// can be opened.
 func FuzzManifest(f *testing.F) {
 	f.Add(sample().encode())
 	f.Add([]byte(`{"format": "mmapfilter set", "version": 2}`))

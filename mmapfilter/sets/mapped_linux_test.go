@@ -28,8 +28,8 @@ func mustUnmap(t *testing.T, path string) {
 	t.Errorf("%s stays mapped", path)
 }
 
-// TestNothingStaysMapped: a set lets go of a file that another one has replaced, whichever it opened
-// first, of those of a manifest that it no longer uses, and of all when it is closed.
+// TestNothingStaysMapped: a set lets go of a file that another file has replaced, of the files of a
+// manifest that it no longer uses, and of all files when it is closed.
 func TestNothingStaysMapped(t *testing.T) {
 	dir := t.TempDir()
 	p := mustPlan(t, mmapfilter.Options{Capacity: 9000}, 3)
@@ -61,7 +61,7 @@ func TestNothingStaysMapped(t *testing.T) {
 	}
 }
 
-// TestPipe: a pipe is no set, and nobody waits for what may be written to it.
+// TestPipe: a pipe is no set, and opening it does not wait for a writer.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.set")
 	must(t, unix.Mkfifo(path, 0o600))

@@ -20,7 +20,7 @@ import (
 
 var rounds = flag.Int("rounds", 12, "replacements in TestReplacedUnderReaders")
 
-// What this program does instead of tests, and the set.
+// Environment variables: what this program does instead of tests, and the path of the set.
 const roleVariable, pathVariable = "SETS_TEST_ROLE", "SETS_TEST_PATH"
 
 func TestMain(m *testing.M) {
@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 // always is how many keys every set of the test has.
 const always = 20_000
 
-// readSet looks keys up that are always there, until its input ends, and says when the set is open, and
-// when it has switched to another manifest.
+// readSet looks up keys that the set always has, until its input ends. It says when the set is open,
+// and when it has switched to another manifest.
 func readSet(path string, in io.Reader, out io.Writer) error {
 	s, err := Follow(path, &mmapfilter.OpenOptions{FollowInterval: time.Millisecond})
 	if err != nil {
@@ -117,9 +117,9 @@ func start(t *testing.T, role, path string) process {
 	return process{cmd, w, bufio.NewScanner(r)}
 }
 
-// TestReplacedUnderReaders: eight processes look keys up, while the set is replaced as a whole, a shard
-// is rebuilt or goes missing for a while, and writers are killed: no key that is always there is
-// ever answered "certainly not" (S3, S4).
+// TestReplacedUnderReaders covers S3 and S4: eight processes look keys up while the set is replaced as
+// a whole, a shard is rebuilt or goes missing for a while, and writers are killed. No key that the set
+// always has is ever answered "certainly not".
 func TestReplacedUnderReaders(t *testing.T) {
 	rng := random(t)
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestReplacedUnderReaders(t *testing.T) {
 		readers = append(readers, start(t, "reader", path))
 	}
 	for _, r := range readers {
-		if !r.out.Scan() { // one that opened the set later would see fewer switches
+		if !r.out.Scan() { // wait, since a reader that opens the set later would see fewer switches
 			t.Fatal("a reader does not open the set")
 		}
 	}
@@ -159,7 +159,7 @@ func TestReplacedUnderReaders(t *testing.T) {
 			}
 			must(t, w.Process.Kill())
 			w.Wait()
-			s := mustOpen(t, path, nil) // recovers them
+			s := mustOpen(t, path, nil) // recovers the shards
 			must(t, s.OpenAll())
 			must(t, s.Close())
 		case 2: // a shard is rebuilt

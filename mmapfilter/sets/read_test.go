@@ -24,7 +24,7 @@ func mustOpen(tb testing.TB, path string, o *mmapfilter.OpenOptions) *Set {
 	return s
 }
 
-// mustFollow follows a set that looks when it is told to.
+// mustFollow follows a set that looks for a new manifest only when it is told to.
 func mustFollow(tb testing.TB, path string, o mmapfilter.OpenOptions) *Set {
 	tb.Helper()
 	o.FollowInterval = -1
@@ -81,8 +81,8 @@ func shards(tb testing.TB, path string) []string {
 	return names
 }
 
-// TestAnswers: a set has its keys, at the rate asked for; each shard alone has its own keys, and no
-// others (S1).
+// TestAnswers covers S1: a set has its keys, at the requested rate. Each shard alone has its own keys,
+// and no others.
 func TestAnswers(t *testing.T) {
 	const n = 100_000
 	for _, count64 := range []int{1, 5, 64} {
@@ -124,7 +124,7 @@ func TestAnswers(t *testing.T) {
 				break // one key in many files
 			}
 		}
-		for range 3 { // closing it again does nothing, and does not wait
+		for range 3 { // closing the set again does nothing, and does not wait
 			must(t, s.Close())
 		}
 		if st := s.Stats(); !s.Contains(number(-1)) || s.Err() != mmapfilter.ErrClosed || s.Len() != n || st.State != "closed" {
@@ -134,10 +134,10 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestNothingIsAllocated by lookups, of one key or of many.
+// TestNothingIsAllocated: lookups of one key or of many allocate nothing.
 func TestNothingIsAllocated(t *testing.T) {
 	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{}, 40), numbers(0, 20_000))
-	s := mustOpen(t, path, &mmapfilter.OpenOptions{CommitInterval: -1}) // a commit beside it may allocate
+	s := mustOpen(t, path, &mmapfilter.OpenOptions{CommitInterval: -1}) // no commits, which may allocate at the same time
 	keys := batch(0, 3000)
 	found := make([]bool, len(keys))
 	s.ContainsBatch(keys, found)
@@ -162,8 +162,8 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// TestBadShards: a shard that is missing, or not the file that the manifest names, answers "maybe", and
-// the others answer rightly (S4), also in a file system.
+// TestBadShards covers S4: a shard that is missing, or is not the file that the manifest names, answers
+// "maybe", and the other shards answer correctly, even in a set of OpenFS.
 func TestBadShards(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{}, 4)
 	at := func(dir string) []string { return shards(t, filepath.Join(dir, "keys.set")) }
@@ -208,7 +208,7 @@ func TestBadShards(t *testing.T) {
 					}
 				}
 				if n, err := s.InsertBatch(batch(0, 100)); n != 0 || !errors.Is(err, mmapfilter.ErrReadOnly) || errors.Is(err, mmapfilter.ErrClosed) {
-					t.Errorf("%s: a batch into shards that nobody has opened for writing: %d, %v", kind, n, err)
+					t.Errorf("%s: a batch into shards that are not open for writing: %d, %v", kind, n, err)
 				}
 				failed := 0
 				for _, sh := range s.ShardStats() {
@@ -236,7 +236,7 @@ func rename(t *testing.T, a, b, c string) {
 	must(t, os.Rename(a+"x", c))
 }
 
-// TestBadManifests: every changed byte, every cut is an error.
+// TestBadManifests: a manifest with a changed byte, or cut short, is refused.
 func TestBadManifests(t *testing.T) {
 	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{Normalisation: "n"}, 3), numbers(0, 1000))
 	whole, err := os.ReadFile(path)
@@ -265,7 +265,7 @@ func TestBadManifests(t *testing.T) {
 		t.Errorf("no manifest: %v", err)
 	}
 	if _, err := Open(filepath.Dir(path), nil); err == nil {
-		t.Errorf("a directory is a manifest")
+		t.Errorf("a directory is read as a manifest")
 	}
 	if _, err := Open(shards(t, path)[0], nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
 		t.Errorf("a filter: %v", err)
@@ -275,8 +275,9 @@ func TestBadManifests(t *testing.T) {
 	}
 }
 
-// TestShardOverwritten: a shard that is overwritten in place while it is open, with another one or with
-// the same of another set, answers "maybe" from the next look on, and rightly once it is back.
+// TestShardOverwritten: a shard is overwritten in place while it is open, with another shard or with
+// the same shard of another set. From the next look on it answers "maybe", and correctly once its own
+// file is back.
 func TestShardOverwritten(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{Capacity: 9000}, 3)
 	path := mustBuild(t, t.TempDir(), p, numbers(0, 6000))
@@ -305,12 +306,12 @@ func TestShardOverwritten(t *testing.T) {
 	}
 }
 
-// TestWrites: processes may each write shards of their own. Readers see what was committed.
+// TestWrites: each process may write to shards of its own. Readers see what was committed.
 func TestWrites(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{Capacity: 40_000}, 4)
 	path := mustBuild(t, t.TempDir(), p, numbers(0, 10_000))
 	a, b, reader := mustOpen(t, path, nil), mustOpen(t, path, nil), mustOpen(t, path, nil)
-	mustHave(t, a, 0, 10_000) // opens them for reading first
+	mustHave(t, a, 0, 10_000) // opens the shards for reading first
 	must(t, a.OpenShards(0, 1))
 	must(t, a.OpenShards(1))
 	must(t, b.OpenShards(2, 3))
@@ -319,7 +320,7 @@ func TestWrites(t *testing.T) {
 		t.Errorf("a shard that is taken: %v", err)
 	}
 	if err := b.OpenShards(4); err == nil {
-		t.Errorf("there is a shard 4 of 4")
+		t.Errorf("shard 4 of 4 has been opened")
 	}
 	mustHave(t, reader, 0, 10_000)
 	for k := range numbers(10_000, 20_000) {
@@ -376,7 +377,7 @@ func TestWrites(t *testing.T) {
 	twice := append(batch(33_000, 33_500), batch(33_000, 33_500)...)
 	added = make([]bool, len(twice))
 	if n, err := all.InsertUniqueBatch(twice, added); n != len(twice) || err != nil || !added[0] || slices.Contains(added[500:], true) {
-		t.Errorf("of equal keys not the first is new: %d done, %v", n, err)
+		t.Errorf("the first of two equal keys is not the new one: %d done, %v", n, err)
 	}
 	must(t, all.Sync())
 	mustHave(t, reader, 5000, 33_000)
@@ -393,8 +394,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestRefusedKeysAreNotAdded: of the keys that a shard refuses, a batch says that they are not added,
-// whatever it has answered before for others.
+// TestRefusedKeysAreNotAdded: a batch says of the keys that a shard refuses that they are not added,
+// whatever it has answered for earlier keys.
 func TestRefusedKeysAreNotAdded(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{Capacity: 9000}, 2)
 	s := mustOpen(t, mustBuild(t, t.TempDir(), p, numbers(0, 10)), nil)
@@ -465,7 +466,7 @@ func TestShardRebuilt(t *testing.T) {
 	if n := f.Len(); n < 6300 || n > 7000 {
 		t.Errorf("%d of 20,000 keys are in a shard of 3", n)
 	}
-	mustHave(t, reader, 0, 6000) // "maybe", since its file has been superseded
+	mustHave(t, reader, 0, 6000) // "maybe", since the file of the shard has been superseded
 	if !errors.Is(reader.Err(), mmapfilter.ErrSuperseded) {
 		t.Errorf("%v", reader.Err())
 	}
@@ -517,7 +518,7 @@ func TestSetRace(t *testing.T) {
 			}
 		}
 		if i%4 == 0 {
-			mustBuild(t, dir, p, numbers(900-50*i, 5000+50*i)) // of each shard another file than before
+			mustBuild(t, dir, p, numbers(900-50*i, 5000+50*i)) // builds another file for each shard
 		}
 		_, err := follower.Refresh()
 		must(t, err)

@@ -28,7 +28,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// random returns a source whose seed is logged.
+// random returns a source of random numbers, and logs its seed.
 func random(t *testing.T) *rand.Rand {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -99,7 +99,7 @@ func mustEqual(tb testing.TB, got, want map[string]string) {
 	}
 }
 
-// A job is a set in the making.
+// A job is a set that is being built.
 type job struct {
 	plan            *Plan
 	dir, spool, out string
@@ -139,8 +139,8 @@ func (j *job) assemble() error {
 	return err
 }
 
-// TestSplits builds sets from keys that are divided into tasks in any way and any order (S2): the
-// bytes are those of one machine.
+// TestSplits covers S2: it builds sets from keys that are divided into tasks in any way and any order.
+// The bytes are the same as on one machine.
 func TestSplits(t *testing.T) {
 	rng := random(t)
 	for i, shards := range []int{1, 2, 7, 64} {
@@ -187,7 +187,7 @@ func copyFile(tb testing.TB, from, to string) {
 	must(tb, os.WriteFile(to, data, 0o666))
 }
 
-// flip changes a bit of a file. At 33,000 a shard has lines.
+// flip changes a bit of a file. A shard has lines at offset 33,000.
 func flip(tb testing.TB, path string, at int) {
 	tb.Helper()
 	data, err := os.ReadFile(path)
@@ -196,8 +196,8 @@ func flip(tb testing.TB, path string, at int) {
 	must(tb, os.WriteFile(path, data, 0o666))
 }
 
-// TestBuiltAgain: a shard that was written to is not replaced by one that is built again from the same
-// keys, and does not get into its set.
+// TestBuiltAgain: a shard that was written to is not replaced by a shard that is built again from the
+// same keys. It also does not get into the set of the new shard.
 func TestBuiltAgain(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 3000}, 3))
 	must(t, j.partition("a", numbers(0, 2000)))
@@ -225,7 +225,7 @@ func TestBuiltAgain(t *testing.T) {
 	}
 }
 
-// write inserts keys of its own into a shard.
+// write inserts some keys that belong to a shard.
 func write(tb testing.TB, path string) {
 	tb.Helper()
 	f, err := mmapfilter.Open(path, nil)
@@ -238,9 +238,9 @@ func write(tb testing.TB, path string) {
 	must(tb, f.Close())
 }
 
-// TestDamagedFiles changes one byte of a file of each kind, or cuts it: the step that reads it fails, or
-// the set has the same bytes. (What is lost, doubled, or of something else is in set_tasks.txt of the
-// command.)
+// TestDamagedFiles changes one byte of a file of each kind, or cuts it: the step that reads it fails,
+// or the set has the same bytes. (Script set_tasks.txt of the command has files that are missing,
+// doubled, or from elsewhere.)
 func TestDamagedFiles(t *testing.T) {
 	rng := random(t)
 	p := mustPlan(t, mmapfilter.Options{Capacity: 2000}, 2)
@@ -307,8 +307,8 @@ func TestUnwritablePath(t *testing.T) {
 	}
 }
 
-// TestNothingLeft by a build that is cancelled, whose keys end with an error, or are more than the plan
-// has room for.
+// TestNothingLeft: a build leaves no files if it is cancelled, its keys end with an error, or it has
+// more keys than the plan has room for.
 func TestNothingLeft(t *testing.T) {
 	stop := errors.New("stop")
 	for _, c := range []struct {
@@ -344,9 +344,9 @@ func TestNothingLeft(t *testing.T) {
 // capacityOf is a variable so that the machine adds, not the compiler.
 var capacityOf = (*Plan).capacity
 
-// TestPlanOptions: what a plan cannot have is refused.
+// TestPlanOptions: options that a plan cannot have are refused.
 func TestPlanOptions(t *testing.T) {
-	// With a fused multiplication and addition it would be one more.
+	// With a fused multiplication and addition, the capacity would be one more.
 	if c := capacityOf(&Plan{Keys: 200_000_860_053_008, Shards: 2}); c != 100_000_490_026_633 {
 		t.Errorf("capacity %d", c)
 	}
@@ -374,7 +374,8 @@ func TestPlanOptions(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestPartAgain covers S2: a task that is done again removes what one like it left that died.
+// TestPartAgain covers S2: a task that is done again removes what a killed run of the same task has
+// left.
 func TestPartAgain(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 3000}, 2))
 	must(t, j.partition("a", numbers(0, 1000)))

@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestSnapshot makes snapshots of a set of which some shards are open for writing, in another directory,
-// in its own, and over an earlier snapshot.
+// TestSnapshot takes snapshots of a set with some shards open for writing: in another directory, in its
+// own, and over an earlier snapshot.
 func TestSnapshot(t *testing.T) {
 	const keys, more = 3000, 3500
 	ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestSuperseded lists what no manifest names.
+// TestSuperseded lists the files that no manifest names.
 func TestSuperseded(t *testing.T) {
 	dir := t.TempDir()
 	left := func(n int, what string) []string {
@@ -35,7 +35,7 @@ func TestSuperseded(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "kept.set")))
 	old := filepath.Base(left(1, "a set that was replaced")[0])
 	if before[old] == "" {
-		t.Errorf("%s is of the new set", old)
+		t.Errorf("%s belongs to the new set", old)
 	}
 	put(old+".stash", nil)
 	put("shard-00000-of-00003-00000000.built", nil)
@@ -47,8 +47,9 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestSharedShards covers S3: no two sets share a file. Sets of one plan in one directory are refused,
-// before anything is built and when they are assembled, in the place of another set too; that set stays.
+// TestSharedShards covers S3: no two sets share a file. A second set of the same plan in the same
+// directory is refused, before anything is built and when it is assembled. If it would replace a set,
+// that set stays.
 func TestSharedShards(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 2000}, 4))
 	must(t, j.partition("a", numbers(0, 1000)))
@@ -77,7 +78,7 @@ func TestSharedShards(t *testing.T) {
 	shared(assemble(b))
 	mustEqual(t, contents(t, j.out), before)
 
-	// Of another plan, by way of another name of the directory, and elsewhere.
+	// A set of another plan, a set through another name of the directory, and a set elsewhere.
 	mustBuildAs := func(path string, shards int) {
 		t.Helper()
 		_, err := Build(background, path, mustPlan(t, mmapfilter.Options{}, shards), Work{}, numbers(0, 10))
@@ -89,13 +90,14 @@ func TestSharedShards(t *testing.T) {
 	old := contents(t, j.out)["b.set"]
 	shared(assemble(filepath.Join(link, "b.set")))
 	if contents(t, j.out)["b.set"] != old {
-		t.Error("the set that was to be replaced has changed")
+		t.Error("the set that would have been replaced has changed")
 	}
 	must(t, os.Symlink(a, filepath.Join(j.dir, "linked.set")))
 	shared(assemble(filepath.Join(j.dir, "linked.set")))
 	must(t, build(filepath.Join(t.TempDir(), "b.set")))
 
-	// A filter that is called a set names no shards, and a directory none; what cannot be read might.
+	// A filter whose name ends with ".set" names no shards, and neither does a directory. A file that
+	// cannot be read might name some.
 	f, err := mmapfilter.Create(filepath.Join(j.out, "filter.set"), &mmapfilter.Options{Capacity: 10})
 	must(t, err)
 	must(t, f.Close())
@@ -113,8 +115,8 @@ func TestSharedShards(t *testing.T) {
 	}
 }
 
-// TestSharedAtOnce covers S3: of two sets that are assembled of the same shards at the same time, one
-// is, or none.
+// TestSharedAtOnce covers S3: if two sets are assembled from the same shards at the same time, at most
+// one succeeds.
 func TestSharedAtOnce(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{}, 2))
 	must(t, j.partition("a", numbers(0, 100)))
@@ -135,7 +137,7 @@ func TestSharedAtOnce(t *testing.T) {
 		}
 		left, err := filepath.Glob(filepath.Join(j.out, "*.set"))
 		if must(t, err); failed == 0 || len(left) != 2-failed {
-			t.Fatalf("%d fail, and %v are there", failed, left)
+			t.Fatalf("%d fail, and these files are left: %v", failed, left)
 		}
 		for _, path := range left {
 			must(t, os.Remove(path))
@@ -143,8 +145,8 @@ func TestSharedAtOnce(t *testing.T) {
 	}
 }
 
-// TestSupersededThroughLink: a manifest that was written by way of another name of the directory keeps
-// its shards.
+// TestSupersededThroughLink: the shards of a manifest that was written through another name of the
+// directory are not superseded.
 func TestSupersededThroughLink(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{}, 2))
 	link := filepath.Join(j.dir, "link")
@@ -162,8 +164,8 @@ func TestSupersededThroughLink(t *testing.T) {
 	}
 }
 
-// TestSetDestroysNothing: a manifest, a plan and a spool replace their like and nothing else, and a set
-// only one that has not more than too few keys.
+// TestSetDestroysNothing: a manifest, a plan and a spool replace only empty files and files of their
+// own kind, and a set with too few keys replaces nothing.
 func TestSetDestroysNothing(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{}, 2)
 	text := []byte("{\"keys\": \"of mine\"}\n")
@@ -199,7 +201,7 @@ func TestSetDestroysNothing(t *testing.T) {
 		}
 		must(t, os.WriteFile(path, nil, 0o666))
 		must(t, c.make(dir)) // in place of an empty file
-		must(t, c.make(dir)) // in place of its like
+		must(t, c.make(dir)) // in place of a file of its own kind
 	}
 	dir := t.TempDir()
 	path := mustBuild(t, dir, p, numbers(0, 10))
@@ -212,7 +214,7 @@ func TestSetDestroysNothing(t *testing.T) {
 	}
 }
 
-// TestShardOfAnotherBuild covers S2: a shard of the same plan, as large, but with other keys is refused.
+// TestShardOfAnotherBuild covers S2: a shard of the same plan and size with other keys is refused.
 func TestShardOfAnotherBuild(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{Capacity: 1000}, 1)
 	var files []string
@@ -232,6 +234,6 @@ func TestShardOfAnotherBuild(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(last.path()); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("there is a manifest")
+		t.Error("a manifest has been written")
 	}
 }

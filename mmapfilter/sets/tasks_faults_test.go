@@ -17,7 +17,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A faultyTask is a task that a call of the system ends.
+// A faultyTask is a task that a failing system call ends.
 type faultyTask struct {
 	name string
 	do   func(p *Plan, dir string) error
@@ -77,8 +77,8 @@ func allFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// eachTask calls f for each task, with a directory in which those before it have been done, and the
-// files that are there once it has been done, too.
+// eachTask calls f for each task, with a directory in which all earlier tasks have been done, and with
+// the files that the directory has once this task has been done, too.
 func eachTask(t *testing.T, f func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string)) {
 	p, err := faultyPlan(0)
 	must(t, err)
@@ -100,8 +100,8 @@ func restore(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
-// onlyWhole checks that a directory has the files of before, and of those that a task makes some, whole.
-// What a killed process leaves has a temporary name.
+// onlyWhole checks that a directory has the files of before, and some of the files that a task creates,
+// all whole. Other files that a killed process leaves have temporary names.
 func onlyWhole(t *testing.T, dir string, before, after map[string]string, killed bool) {
 	t.Helper()
 	now := allFiles(t, dir)
@@ -117,16 +117,16 @@ func onlyWhole(t *testing.T, dir string, before, after map[string]string, killed
 	}
 }
 
-// TestFailEveryCallOfTasks makes each system call fail by which a task writes, one after the other.
-// The task fails, leaves no part of a file, and writes the same bytes when it is done again. So it does
-// if its process is killed there.
+// TestFailEveryCallOfTasks makes the system calls with which a task writes fail, one after the other.
+// The task fails, leaves no part of a file, and writes the same bytes when it is done again. The same
+// holds if its process is killed at the call.
 func TestFailEveryCallOfTasks(t *testing.T) {
 	defer func() { fault.Hook = nil }()
 	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string) {
 		for call := int64(1); ; call++ {
 			dir := restore(t, before)
 			var calls atomic.Int64
-			var failed, killed string // the call, and a copy of the directory as a kill leaves it
+			var failed, killed string // the call, and a copy of the directory as a kill at the call leaves it
 			fault.Hook = func(name string) error {
 				if calls.Add(1) != call {
 					return nil
@@ -161,7 +161,7 @@ func TestFailEveryCallOfTasks(t *testing.T) {
 	})
 }
 
-// meanwhile calls f at the first call of the system that has a name, and not within f.
+// meanwhile calls f at the first system call with a name, but not for calls within f.
 func meanwhile(t *testing.T, call string, f func()) {
 	var once sync.Once
 	t.Cleanup(func() { fault.Hook = nil })
@@ -176,8 +176,8 @@ func meanwhile(t *testing.T, call string, f func()) {
 	}
 }
 
-// TestNamesBeforeManifest: the names of the shards are durable before a manifest names them that is
-// in another directory, since what built them may have died before it saw to that.
+// TestNamesBeforeManifest: the names of the shards are durable before a manifest in another directory
+// names them, since their builder may have died before it made them durable.
 func TestNamesBeforeManifest(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{}, 2))
 	must(t, j.partition("a", numbers(0, 1000)))
@@ -195,15 +195,15 @@ func TestNamesBeforeManifest(t *testing.T) {
 	}
 }
 
-// TestLateBuilder: a builder that is slow does not replace the file of another one, which is in use and
-// has been written to.
+// TestLateBuilder: a slow builder does not replace the file of another builder that is in use and has
+// been written to.
 func TestLateBuilder(t *testing.T) {
 	p, err := faultyPlan(0)
 	must(t, err)
 	dir, added := t.TempDir(), 0
 	_, err = Partition(background, p, dir, "a", numbers(0, 1000), nil)
 	must(t, err)
-	meanwhile(t, "fsync", func() { // when the file is made durable
+	meanwhile(t, "fsync", func() { // when the builder makes the file durable
 		b, err := BuildShard(background, p, 0, dir, dir, Work{})
 		must(t, err)
 		f, err := mmapfilter.Open(filepath.Join(dir, b.File), nil)
@@ -214,7 +214,7 @@ func TestLateBuilder(t *testing.T) {
 	})
 	b, err := BuildShard(background, p, 0, dir, dir, Work{})
 	if added == 0 {
-		t.Fatal("no call")
+		t.Fatal("fsync was not called")
 	}
 	if err == nil {
 		t.Errorf("%s has been replaced", b.File)
@@ -229,8 +229,8 @@ func TestLateBuilder(t *testing.T) {
 	}
 }
 
-// TestTwoTasksOfOneName: of two tasks with one name and other keys that are done at the same time, one
-// fails, or nobody would miss its keys.
+// TestTwoTasksOfOneName: if two tasks with the same name and different keys are done at the same time,
+// one fails. Otherwise its keys would be lost unnoticed.
 func TestTwoTasksOfOneName(t *testing.T) {
 	p, err := faultyPlan(0)
 	must(t, err)

@@ -9,9 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestBatchesWhileWritten: a batch misses no key that has been inserted before it, in shards that are
-// open for writing and in others, while keys are inserted and deleted; and once nobody writes, it
-// answers what single lookups answer.
+// TestBatchesWhileWritten: while keys are inserted and deleted, a batch misses no key that was inserted
+// before the batch, whether or not its shard is open for writing. Once nobody writes, a batch answers
+// what single lookups answer.
 func TestBatchesWhileWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		shards int
@@ -37,7 +37,7 @@ func TestBatchesWhileWritten(t *testing.T) {
 			for _, i := range c.opened {
 				writes[i] = true
 			}
-			there := batch(0, kept) // from the beginning, or inserted
+			there := batch(0, kept) // keys of the build, or inserted keys
 			for _, k := range batch(kept, n) {
 				if writes[ShardOf(p.Hash(k), c.shards)] {
 					there = append(there, k)
@@ -77,7 +77,7 @@ func TestBatchesWhileWritten(t *testing.T) {
 				if end != nil {
 					must(t, end())
 				}
-				count(t, s, -20_000, 20_000) // compares
+				count(t, s, -20_000, 20_000) // compares batches with single lookups
 			}
 			must(t, s.Err())
 			must(t, s.Close())
