@@ -48,7 +48,7 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// TestDumpDamaged checks that dump prints something about each part, whatever is damaged.
+// TestDumpDamaged checks that dump prints something about each part, however the files are truncated.
 func TestDumpDamaged(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "", "create", "-n", "50", "f.mmf")
@@ -74,8 +74,8 @@ func TestDumpDamaged(t *testing.T) {
 	}
 }
 
-// TestDumpOfADamagedCount tests commit records that count too few records. They lead the dump
-// into the middle of a record, at the end of the log too.
+// TestDumpOfADamagedCount dumps logs whose commit record has too low a number of records. This leads the
+// dump into the middle of a record, which may be at the end of the log.
 func TestDumpOfADamagedCount(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A typing is a run of the program with typed keys.
+// A typing is a run of the program to which the test types keys.
 type typing struct {
 	t      *testing.T
 	typed  *io.PipeWriter
@@ -22,7 +22,7 @@ type typing struct {
 	exit   chan int
 }
 
-// typeTo runs the program.
+// typeTo starts the program.
 func typeTo(t *testing.T, args ...string) *typing {
 	stdin, typed := io.Pipe()
 	printed, stdout := io.Pipe()
@@ -40,7 +40,7 @@ func followHere(t *testing.T, args ...string) *typing {
 	return typeTo(t, append([]string{"check", "--follow"}, args...)...)
 }
 
-// ask types keys, the last of which is printed, and compares the output.
+// ask types keys, and compares what the program prints.
 func (f *typing) ask(keys, want string) {
 	f.t.Helper()
 	io.WriteString(f.typed, keys)
@@ -65,7 +65,7 @@ func (f *typing) end(keys, want string, exit int) (stderr string) {
 	return f.stderr.String()
 }
 
-// endWith is end with a standard error.
+// endWith does what end does, and checks standard error.
 func (f *typing) endWith(keys, want string, exit int, stderr string) {
 	f.t.Helper()
 	if got := f.end(keys, want, exit); got != stderr {
@@ -73,13 +73,14 @@ func (f *typing) endWith(keys, want string, exit int, stderr string) {
 	}
 }
 
-// TestCheckFollows checks that a check with --follow looks keys up in the current file or set: in one
-// that appears, in the next, in one that is read otherwise, and in the last one while there is none.
+// TestCheckFollows checks that check --follow looks keys up in the current file or set: in one that
+// appears, in its successor, in one with another way to read keys, and in the last one if that is
+// removed.
 func TestCheckFollows(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		made []string
-		away string // what is taken away
+		away string // the file that is removed
 		told string
 	}{
 		{"f.mmf", nil, "f.mmf", "f.mmf: no such file\n"},
@@ -103,7 +104,7 @@ func TestCheckFollows(t *testing.T) {
 		}
 		noError(t, os.Rename(oneFile(t, c.away), "away"))
 		for range 2 {
-			f.ask("PLUM\napple\n", "apple\n") // in a file that is open still
+			f.ask("PLUM\napple\n", "apple\n") // the file is still open
 		}
 		build("plum\n", "--trim-cr")
 		f.ask("PLUM\nplum\napple\n", "PLUM\napple\n")
@@ -114,8 +115,8 @@ func TestCheckFollows(t *testing.T) {
 	}
 }
 
-// TestFollowBesideBuilds: a file that is replaced while keys are looked up in it says "maybe". The
-// check looks the keys up again, in the new file.
+// TestFollowBesideBuilds replaces a file while keys are looked up in it, so that it answers "maybe". The
+// check must look the keys up again, in the new file.
 func TestFollowBesideBuilds(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, "apple\n")
@@ -155,8 +156,8 @@ func buildHere(t *testing.T, keys string, args ...string) {
 	must(t, keys, args...)
 }
 
-// TestFollowRemakesKeys tests rebuilds that change what is done to keys. Keys that were read
-// before the new file is seen are made again, also with --record and on the command line.
+// TestFollowRemakesKeys replaces files by files with another key format. Keys that were read before the
+// check notices the new file must be converted again, with --record, too. Flags override the format.
 func TestFollowRemakesKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, "aa\nff\n")
@@ -164,7 +165,7 @@ func TestFollowRemakesKeys(t *testing.T) {
 	f.ask("AA\nff\naa\n", "ff\naa\n")
 	buildHere(t, "aa\nff\n", "--hex")
 	f.ask("AA\nbb\nff\n", "AA\nff\n")
-	f.ask("aa\n", "aa\n") // already made in the new format
+	f.ask("aa\n", "aa\n") // converted in the new format at once
 	buildHere(t, "pear\r\n", "--trim-cr")
 	f.ask("ff\naa\npear\r\npear\n", "pear\npear\n")
 	buildHere(t, "pear\r\n")
@@ -184,7 +185,7 @@ func TestFollowRemakesKeys(t *testing.T) {
 	buildHere(t, "aa:1\n", "-d", ":", "-f", "1", "--hex")
 	f.endWith("AA:3\nbb:4\naa:5\n", "3:AA:3\n5:aa:5\n", exitYes, "")
 
-	// The command line overrides what is recorded, in every file.
+	// A flag overrides what any file records.
 	buildHere(t, "aa\n")
 	f = followHere(t, "--hex=false", "f.mmf")
 	f.ask("AA\naa\n", "aa\n")
@@ -192,8 +193,8 @@ func TestFollowRemakesKeys(t *testing.T) {
 	f.endWith("aa\n", "", exitYes, "")
 }
 
-// TestFollowEndsWithTheExtraction tests rebuilds that change which part of a file is a key. They
-// end a check, because its input has been split in the old format.
+// TestFollowEndsWithTheExtraction replaces files by files that record another part of the input as the
+// key. This ends a check, because its input has been split in the old format.
 func TestFollowEndsWithTheExtraction(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line, field = "one key a line", `delim=":" field=1`
@@ -217,7 +218,7 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	buildHere(t, "aa\n", "-d", ",", "--field", "2", "--hex")
 	f.endWith("bb:1\nAA:1\n", "AA\n", exitYes, "")
 
-	// With --plain a rebuild changes nothing.
+	// With --plain, a new file changes nothing.
 	buildHere(t, "aa\n")
 	f = followHere(t, "--plain", "f.mmf")
 	f.ask("aa\n", "aa\n")
@@ -225,7 +226,7 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	f.ask("aa\n\xaa\n", "\xaa\n")
 	f.endWith("aa:1\n", "", exitYes, "")
 
-	// The note of another program is an error in mid-stream too.
+	// The note of another program is an error even if the check has begun.
 	buildHere(t, "aa\n")
 	f = followHere(t, "f.mmf")
 	f.ask("aa\n", "aa\n")
@@ -236,7 +237,7 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	f.endWith("aa\n", "", exitError, "mmapfilter: f.mmf: \"lower case\" is a way to read keys that this program does not know; with --plain, keys are read as the other flags say\n")
 }
 
-// TestFollowWaitsInVain checks that any key may be in a file that never comes.
+// TestFollowWaitsInVain checks that a check answers "maybe" for any key if its file never appears.
 func TestFollowWaitsInVain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := followHere(t, "--wait-for-file", "f.mmf")
@@ -260,7 +261,8 @@ func TestFollowUnrecovered(t *testing.T) {
 	f.endWith("bb\n", "", exitYes, "mmapfilter: f.mmf: its writer has died, and it has not been recovered: any key may be in it\n")
 }
 
-// TestCheckOfReplacedFile: without --follow, a check whose file is replaced ends, and names the flag.
+// TestCheckOfReplacedFile checks that, without --follow, a check whose file is replaced ends, with an
+// error that names the flag.
 func TestCheckOfReplacedFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, "apple\n")

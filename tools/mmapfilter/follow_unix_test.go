@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCutFile cuts a file while keys are looked up in it. That ends the command with an error that
+// TestCutFile truncates a file while keys are looked up in it. The command must end with an error that
 // names the file, not with a signal.
 func TestCutFile(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -35,7 +35,7 @@ func TestCutFile(t *testing.T) {
 			io.WriteString(f.typed, manyLines(1, 999))
 			f.typed.Close()
 		}()
-		io.Copy(io.Discard, f.lines) // before it notices, any key may be in the file
+		io.Copy(io.Discard, f.lines) // until the command notices, it may print any key
 		if exit := <-f.exit; exit != exitError || !strings.Contains(f.stderr.String(), name+": damaged ") {
 			t.Errorf("%s: exit %d, %s", c.command, exit, &f.stderr)
 		}

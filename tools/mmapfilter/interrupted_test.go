@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestInterrupted interrupts commands while they make a new filter or set, once a file is there. Either
-// it has taken its place already, or nothing has changed and the user is told.
+// TestInterrupted interrupts commands that write a new filter or set, once they have created a file. The
+// command must then succeed, or change nothing and tell the user so.
 func TestInterrupted(t *testing.T) {
 	const draft = "f.mmf*.tmp-*"
 	for _, c := range []struct{ args, until, said string }{
@@ -60,7 +60,7 @@ func TestInterrupted(t *testing.T) {
 		}
 		onlyFiles(t, ".", names...)
 		if after, err := os.ReadFile("f.mmf"); err != nil || !bytes.Equal(after, before) {
-			t.Errorf("%s: another file, %v", c.args, err)
+			t.Errorf("%s: f.mmf has changed, %v", c.args, err)
 		}
 	}
 }
@@ -82,8 +82,8 @@ func fileNames(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestInterruptedApply interrupts an apply that waits for changes: it ends at once, and the copy is as
-// it was.
+// TestInterruptedApply interrupts an apply that waits for changes. It must end at once, and leave the
+// copy as it was.
 func TestInterruptedApply(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "a\n", "build", "-q", "--keep-hashes", "-o", "f.mmf")

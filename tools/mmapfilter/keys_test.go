@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// split cuts data as a splitter should: like bytes.Split, but without an empty record after the
+// split splits data as a splitter should: as bytes.Split does, but without an empty record after the
 // last separator.
 func split(data []byte, separator byte) [][]byte {
 	records := bytes.Split(data, []byte{separator})
@@ -46,7 +46,8 @@ func equalRecords(a, b [][]byte) bool {
 	return len(a) == len(b) && bytes.Equal(bytes.Join(a, []byte("|")), bytes.Join(b, []byte("|")))
 }
 
-// TestSplitter cuts input that comes in pieces of any size. A record that an error cuts short is none.
+// TestSplitter splits input that comes in pieces of several sizes. If an error cuts a record short, the
+// splitter must not return it.
 func TestSplitter(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	wraps := []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader}
@@ -92,7 +93,7 @@ type neverReader struct{}
 
 func (neverReader) Read([]byte) (int, error) { return 0, nil }
 
-// readAll returns the keys of data as a file of that format.
+// readAll returns the keys of data in a format.
 func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 	sources, err := findSources(nil, nil, bytes.NewReader(data))
 	noError(t, err)
@@ -106,7 +107,7 @@ func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// readRecords returns the records of data up to the first without a valid key.
+// readRecords returns the records of data, up to the first one without a valid key.
 func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
 	sources, err := findSources(nil, nil, bytes.NewReader(data))
 	noError(t, err)
@@ -120,9 +121,9 @@ func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
 	return records
 }
 
-// FuzzKeys reads any data in any format, and must not panic. Lines, records that end in zero
-// bytes and records of a fixed size must equal a split of the data. A record by itself must have
-// the same key as in its file.
+// FuzzKeys reads any data in any format, and must not panic. The keys must be those that a simple split
+// of the data gives, for lines, records that end in zero bytes and records of a fixed size. A CSV record
+// by itself must have the same key as in its file.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("a\nb\n\nc"), "", uint16(4))
 	f.Add([]byte("a\x00b"), "null", uint16(1))
@@ -171,19 +172,20 @@ func FuzzKeys(f *testing.F) {
 		for i, record := range records {
 			alone, err := csv.NewReader(bytes.NewReader(append(record, '\n'))).Read()
 			if err != nil || !slices.ContainsFunc(alone, func(field string) bool { return keyOf(format, field) == string(keys[i]) }) {
-				t.Fatalf("record %q, %v has not the key %q", record, err, keys[i])
+				t.Fatalf("record %q, %v does not have the key %q", record, err, keys[i])
 			}
 		}
 	})
 }
 
-// keyOf returns the key in a field.
+// keyOf returns the key of a field.
 func keyOf(f format, field string) string {
 	key, _ := (&input{format: f}).key([]byte(field))
 	return string(key)
 }
 
-// TestCSVRecordLimit checks that an open quote does not read all of a large file.
+// TestCSVRecordLimit checks that a quote that is not closed does not make a reader read all of a large
+// file.
 func TestCSVRecordLimit(t *testing.T) {
 	tail := strings.Repeat(strings.Repeat("x", 1023)+"\n", maxCSVRecord>>10+bufferBytes>>10)
 	for head, want := range map[string]string{
@@ -206,8 +208,8 @@ func TestCSVRecordLimit(t *testing.T) {
 	}
 }
 
-// TestCutShort checks that packed data cut anywhere but between members is an error, and that
-// none of its keys is invented.
+// TestCutShort checks that packed data that is cut off anywhere but between members gives an error, and
+// no keys but its own.
 func TestCutShort(t *testing.T) {
 	for name, pack := range map[string]func([]byte) []byte{"gzip": packGzip, "zstd": packZstd} {
 		first, second := pack([]byte("one\ntwo\n")), pack([]byte("three\nfour\n"))
@@ -243,7 +245,7 @@ func packZstd(data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// sourcesOf returns files with that data.
+// sourcesOf writes files with the given data, and returns them as sources.
 func sourcesOf(t *testing.T, files ...string) *sources {
 	t.Helper()
 	dir := t.TempDir()
@@ -258,8 +260,8 @@ func sourcesOf(t *testing.T, files ...string) *sources {
 	return s
 }
 
-// TestSourceBytes checks that the bytes read add up to the size of the files, packed or not. A
-// skippable frame may precede the data.
+// TestSourceBytes checks that the bytes read add up to the sizes of the files, packed or not. One file
+// has a skippable frame before its data.
 func TestSourceBytes(t *testing.T) {
 	const skippable = "\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
 	sources := sourcesOf(t, "a\nb\n", string(packGzip([]byte("c\n"))), "", skippable+string(packZstd([]byte("d\n"))))
@@ -273,8 +275,8 @@ func TestSourceBytes(t *testing.T) {
 	}
 }
 
-// TestEachEndsAtAnError: once work has failed it is not called again, whose block still has the keys,
-// although the error came in the read that met the end of a file.
+// TestEachEndsAtAnError checks that each does not call the function again once it has failed. The call
+// that fails comes at the end of a file, and the block still has its keys.
 func TestEachEndsAtAnError(t *testing.T) {
 	var b block
 	calls := 0

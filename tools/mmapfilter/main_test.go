@@ -21,8 +21,8 @@ func runHere(stdin io.Reader, args ...string) (exit int, stdout, stderr string) 
 	return exit, out.String(), err.String()
 }
 
-// TestAnswersAtOnce checks that typed keys and lines are answered before more are typed, and that
-// check -q waits for no more keys than it needs.
+// TestAnswersAtOnce checks that a typed key or line is answered before the next one is typed, and that
+// check -q ends as soon as one key is found.
 func TestAnswersAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, "a\nb\n")
@@ -41,8 +41,8 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TestCheckManyKeys checks that many blocks of keys keep their order and numbers, also if the keys of a
-// block go to many shards, and that lookups do not allocate per key.
+// TestCheckManyKeys checks that check prints the keys of many blocks in order and with their numbers,
+// even if the keys of a block go to many shards, and that it does not allocate for each key.
 func TestCheckManyKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const n = 100_000
@@ -71,7 +71,7 @@ func TestCheckManyKeys(t *testing.T) {
 	}
 }
 
-// TestCheckForeignNote checks that a filter with the note of another program is not used until
+// TestCheckForeignNote checks that commands refuse a filter with the note of another program, unless
 // flags say how to read keys.
 func TestCheckForeignNote(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -90,8 +90,8 @@ func TestCheckForeignNote(t *testing.T) {
 	}
 }
 
-// TestSizeJSON checks that the information bound is that of the rate asked for, or of the rate
-// that follows from the fingerprint asked for.
+// TestSizeJSON checks that the information bound is computed from the rate that the flags ask for, or
+// from the rate of the fingerprint that they ask for.
 func TestSizeJSON(t *testing.T) {
 	for _, args := range [][]string{{}, {"-p", "0.001"}, {"--layout", "packed", "-f", "12"}} {
 		_, stdout, stderr := runHere(nil, append([]string{"size", "--json", "-n", "1M"}, args...)...)
@@ -117,8 +117,7 @@ func aTerminal(t *testing.T) *os.File {
 	return terminal
 }
 
-// TestProgressOfCheck checks that the bar of check does not interfere with printed or typed
-// keys.
+// TestProgressOfCheck checks that check shows no bar on a terminal where keys are printed or typed.
 func TestProgressOfCheck(t *testing.T) {
 	terminal := aTerminal(t)
 	files, typed := &sources{bytes: 1}, &sources{}
@@ -135,13 +134,13 @@ func TestProgressOfCheck(t *testing.T) {
 		{checkCommand{}, typed, io.Discard, false},
 	} {
 		if bar := c.check.progress(c.s, c.stdout, terminal); (bar.terminal != nil) != c.want {
-			t.Errorf("%+v of %d bytes: want a bar: %v", c.check, c.s.bytes, c.want)
+			t.Errorf("%+v with sources of %d bytes: want a bar: %v", c.check, c.s.bytes, c.want)
 		}
 	}
 }
 
-// TestProgressOnTerminal checks that a terminal gets a progress bar, and that the command still
-// ends.
+// TestProgressOnTerminal checks that a progress bar is shown on a terminal, and that commands with a bar
+// succeed.
 func TestProgressOnTerminal(t *testing.T) {
 	terminal := aTerminal(t)
 	dir := t.TempDir()
@@ -149,7 +148,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	noError(t, os.WriteFile(keys, []byte("a\nb\n"), 0o666))
 	bar := newProgress(terminal)
 	if bar.terminal == nil {
-		t.Fatal("not seen as a terminal")
+		t.Fatal("the terminal is not taken as a terminal")
 	}
 	bar.show("counting", 1, 2, nil)
 	if bar.out != nil {

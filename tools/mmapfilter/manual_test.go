@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestHelp checks that each command and each flag says what it is for, that the help fits a terminal
-// with 80 columns, and that the manual has all of its words, in the same order, and no other macro.
+// TestHelp checks that each command and each flag has a help text, that the help fits a terminal with 80
+// columns, and that the manual has the words of the help in the same order, and uses only known macros.
 func TestHelp(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if stdout := must(t, "", "man", "share/man1"); stdout != "" {
@@ -24,7 +24,7 @@ func TestHelp(t *testing.T) {
 	commands := append(manualCommands(root), root)
 	for _, cmd := range commands {
 		if cmd.Short == "" || cmd.Long == "" {
-			t.Errorf("%s: nothing says what it is for", pageName(cmd))
+			t.Errorf("%s has no help text", pageName(cmd))
 		}
 		help := must(t, "", append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		for line := range strings.Lines(help) {
@@ -55,7 +55,7 @@ func TestHelp(t *testing.T) {
 			if found := macro.FindString(line); found != "" {
 				line = line[len(found):]
 			} else if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-				t.Errorf("%s: no macro: %s", pageName(cmd), line)
+				t.Errorf("%s: not a known macro: %s", pageName(cmd), line)
 			}
 			line = strings.NewReplacer(`\e`, `\`, `\&`, "", `\-`, "-").Replace(line)
 			printed = append(printed, strings.Fields(line)...)
@@ -63,14 +63,14 @@ func TestHelp(t *testing.T) {
 		for _, word := range append(words, strings.Fields(cmd.Example)...) {
 			i := slices.Index(printed, word)
 			if i < 0 {
-				t.Errorf("%s: %q, or its place, is lost", pageName(cmd), word)
+				t.Errorf("%s: the manual lacks the word %q, or has it elsewhere", pageName(cmd), word)
 				break
 			}
 			printed = printed[i+1:]
 		}
 	}
 	if files := fileNames(t, "share/man1"); len(files) != len(commands) {
-		t.Errorf("%d pages of %d commands", len(files), len(commands))
+		t.Errorf("%d pages for %d commands", len(files), len(commands))
 	}
 	page, err := os.ReadFile("share/man1/mmapfilter.1")
 	if stdout := must(t, "", "man"); err != nil || stdout != string(page) || !strings.Contains(stdout, "\n.SH ENVIRONMENT\n") || !strings.Contains(stdout, "mmapfilter\\-check(1), ") {
@@ -103,7 +103,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestCompletion checks what cobra answers to its completion scripts.
+// TestCompletion checks the answers that cobra gives to its completion scripts.
 func TestCompletion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct{ args, want string }{

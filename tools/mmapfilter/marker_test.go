@@ -31,7 +31,8 @@ func TestMarkerRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzMarker checks that a sequence either is not a marker or equals the encoding of its marker.
+// FuzzMarker checks that a sequence is not a marker, or is the encoding of the marker that it decodes
+// to.
 func FuzzMarker(f *testing.F) {
 	for _, seq := range []uint64{0, 1 << 36, 0xafff << 48, 0xb0 << 56, 0xb000<<48 | 1, 0xb1ff << 48, 0xb1ff<<48 | 7, 0xb5 << 56, 0xb6 << 56, 0xb0_00_fff << 36, 1<<64 - 1} {
 		f.Add(seq, uint64(0))
@@ -41,7 +42,7 @@ func FuzzMarker(f *testing.F) {
 		m, ok := decodeMarker(seq)
 		tag := seq >> 56
 		if ok && (m.encode() != seq || tag < 0xb0 || tag > 0xb5) {
-			t.Errorf("%#x is taken for %+v, which is %#x", seq, m, m.encode())
+			t.Errorf("%#x is taken for %+v, which is encoded as %#x", seq, m, m.encode())
 		}
 		name, text := describeSequence(seq, operations)
 		if ok != (name == "input") || !ok && text != formatSequence(seq, operations) {
@@ -50,8 +51,8 @@ func FuzzMarker(f *testing.F) {
 	})
 }
 
-// TestNoMarker checks that numbers of records, sequences and times are not markers, nor is a
-// marker of no records that has a check.
+// TestNoMarker checks that sequences, times and numbers of records are not taken for markers, and that a
+// marker of no records must not have a check.
 func TestNoMarker(t *testing.T) {
 	for _, seq := range []uint64{0, 1, 1 << 40, 1_790_000_000_000_000_000, 1<<63 - 1, 0xafff_ffff_ffff_ffff, 0xb600_0000_0000_0000, 0xb001_0010_0000_0000, 0xb101_0000_0000_0000} {
 		if m, ok := decodeMarker(seq); ok {
@@ -60,7 +61,7 @@ func TestNoMarker(t *testing.T) {
 	}
 }
 
-// TestMarkersStay checks that the encoding does not change, because files contain markers.
+// TestMarkersStay checks that the encoding of markers stays the same, because files contain markers.
 func TestMarkersStay(t *testing.T) {
 	var c recordCheck
 	for _, key := range []string{"pear", "apple", "", "plum"} {
@@ -90,8 +91,8 @@ func TestMarkersStay(t *testing.T) {
 	}
 }
 
-// TestRecordCheck checks that the checks differ for other records, another order and other
-// boundaries.
+// TestRecordCheck checks that the check of records depends on the records, their order and where they
+// end.
 func TestRecordCheck(t *testing.T) {
 	seen := make(map[string]string)
 	for _, records := range [][]string{{}, {""}, {"", ""}, {"a"}, {"a", ""}, {"", "a"}, {"a", "b"}, {"b", "a"}, {"ab"}, {"a", "b", "c"}, {"ab", "c"}, {"a", "bc"}, {"abc"}} {
@@ -105,7 +106,7 @@ func TestRecordCheck(t *testing.T) {
 			var first recordCheck
 			first.add([]byte(records[0]))
 			if m.first != first.marker(delRun, true, 7).first {
-				t.Errorf("%q: the check of the first record is not its own", records)
+				t.Errorf("%q: the check of the first record depends on the others", records)
 			}
 		}
 		if other, ok := seen[is]; ok {

@@ -21,15 +21,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A fullDisk is a standard output on a full disk.
+// A fullDisk is a standard output that goes to a full disk.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
 }
 
-// TestFullOutput checks that every command that prints notices that standard output is full, and blames
-// no other file.
+// TestFullOutput checks that each command reports if it cannot print because the disk is full, and
+// blames no file but standard output.
 func TestFullOutput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "a\n", "build", "-q", "--keep-hashes", "-o", "h.mmf")
@@ -54,7 +54,8 @@ func TestFullOutput(t *testing.T) {
 	}
 }
 
-// TestExplain covers what scripts cannot produce: other processes, other users, full disks.
+// TestExplain checks messages that scripts cannot produce: about other processes and users, and full
+// disks.
 func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"f.mmf", "f.mmf.stash"} {
@@ -116,8 +117,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestErrorsAreTyped checks that the command tells errors apart by their types and values, and looks for
-// nothing in their texts.
+// TestErrorsAreTyped checks that the command tells errors apart by their types and values, and does not
+// search their texts.
 func TestErrorsAreTyped(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
@@ -141,7 +142,7 @@ func TestErrorsAreTyped(t *testing.T) {
 			}
 			ast.Inspect(call.Args[0], func(n ast.Node) bool {
 				if text, ok := n.(*ast.SelectorExpr); ok && (text.Sel.Name == "Error" || text.Sel.Name == "What") {
-					t.Errorf("%s: strings.%s looks into the text of an error", name, f.Sel.Name)
+					t.Errorf("%s: strings.%s searches the text of an error", name, f.Sel.Name)
 				}
 				return true
 			})

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestTooManyRecords checks that a run takes no more records than a marker can count.
+// TestTooManyRecords checks that a run takes no more records than the number in a marker can be.
 func TestTooManyRecords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -35,8 +35,8 @@ func TestTooManyRecords(t *testing.T) {
 	}
 }
 
-// TestDiskFull checks that the error of a full disk says how much of the input is durable, and
-// that the run can be resumed once there is room.
+// TestDiskFull checks that the error about a full disk says how much of the input is durable, and that
+// the run can be resumed once there is room.
 func TestDiskFull(t *testing.T) {
 	input := []string{"a", "b", "c", "d", "e"}
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
@@ -50,7 +50,7 @@ func TestDiskFull(t *testing.T) {
 				t.Errorf("%v, want %s", err, want)
 			}
 			if !m.lost {
-				t.Error("it says that all is kept")
+				t.Error("the run claims that all keys are kept")
 			}
 			if exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf"); exit != 0 {
 				t.Error(stderr)
@@ -62,7 +62,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A fullLog is a filter whose log is full after some syncs.
+// A fullLog is a filter whose log cannot grow after some syncs.
 type fullLog struct {
 	writable
 	syncs int
@@ -76,8 +76,8 @@ func (l *fullLog) SyncAt(seq uint64) error {
 	return l.writable.SyncAt(seq)
 }
 
-// TestPastCapacity checks that exceeding the capacity is reported once, with the rate at that
-// time. Keys that are not durable yet count too.
+// TestPastCapacity checks that a run reports once that the capacity is exceeded, and with the rate at
+// that time. Keys that are not durable yet are included.
 func TestPastCapacity(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "", "create", "-n", "20k", "--seed", "1", "f.mmf")
@@ -98,8 +98,8 @@ func TestPastCapacity(t *testing.T) {
 		noError(t, err)
 		rate := filter.Stats().EstimatedRate
 		filter.Close()
-		if r, err := strconv.ParseFloat(said[1], 64); err != nil || r < rate*0.85 || r > rate*1.1 { // it rises until the end
-			t.Errorf("said %s, is %g", said[1], rate)
+		if r, err := strconv.ParseFloat(said[1], 64); err != nil || r < rate*0.85 || r > rate*1.1 { // the rate rises until the run ends
+			t.Errorf("the message says a rate of %s, but it is %g", said[1], rate)
 		}
 	}
 	if exit, _, stderr := runHere(strings.NewReader("key 1\n"), "del", "f.mmf"); exit != 0 || stderr != "" {
@@ -107,8 +107,8 @@ func TestPastCapacity(t *testing.T) {
 	}
 }
 
-// TestProgressOfPipe checks that a run shows the number of records read from a pipe, but no bar
-// where keys may be typed.
+// TestProgressOfPipe checks that a run shows how many records it has read from a pipe, but shows no bar
+// if keys may be typed.
 func TestProgressOfPipe(t *testing.T) {
 	terminal := aTerminal(t)
 	t.Chdir(t.TempDir())

@@ -13,10 +13,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestPairs uses what only the command has (runs that are resumed, uniq, and keys read as the filter
-// records, here in hex) together with each other feature (mmapfilter/pairs.md): a filter gets half of
-// its keys, then something is done to it, then it gets all keys. In the end it has each; a run that goes
-// on has added each once, or it says that something else has changed the filter, and adds none.
+// TestPairs pairs features that only the command has (resumed runs, uniq, and keys read as the filter
+// records, here in hex) with every other feature: see mmapfilter/pairs.md. A filter gets half of its
+// keys, then a feature is used, then the last run gets all keys. In the end, the filter must have each
+// key once. If a resumed run says that something else has changed the filter, it must have added no key.
 func TestPairs(t *testing.T) {
 	for name, between := range betweenHalves {
 		for _, last := range []string{"mmapfilter add --resume", "mmapfilter uniq --filter"} {
@@ -25,7 +25,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// A between is done to f.mmf, which has half of its keys. stops says that no add can be resumed then.
+// A between is what is done to f.mmf after half of the keys. If stops, no add can be resumed after it.
 type between struct {
 	commands string
 	stops    bool
@@ -79,7 +79,7 @@ func testPair(t *testing.T, last string, b between) {
 		mustDo(t, "mmapfilter add --unique f.mmf all")
 	}
 	if !b.stops && strings.HasPrefix(out, "00\n") {
-		t.Errorf("%s f.mmf all: a line passes again: %s", last, out)
+		t.Errorf("%s f.mmf all: uniq prints a line again: %s", last, out)
 	}
 	if out := doOne(t, "mmapfilter check -c f.mmf all"); out != fmt.Sprintf("%d\n", n) {
 		t.Errorf("check: %s", out)
@@ -105,7 +105,7 @@ func mustDo(t *testing.T, line string) {
 	}
 }
 
-// doOne does a command of a script, or what only a program does.
+// doOne runs a command of a script or one of programs, and returns the output.
 func doOne(t *testing.T, line string) (out string) {
 	t.Helper()
 	args, err := splitArgs(line)
@@ -123,7 +123,7 @@ func doOne(t *testing.T, line string) (out string) {
 	return out
 }
 
-// programs has what only a program does with the filter.
+// programs has what only a Go program can do with the filter.
 var programs = map[string]func(f *mmapfilter.Filter) error{
 	"delete": func(f *mmapfilter.Filter) error { _, err := f.Delete([]byte("base")); return err },
 	"number": func(f *mmapfilter.Filter) error { return f.SyncAt(17) },
@@ -137,7 +137,7 @@ var programs = map[string]func(f *mmapfilter.Filter) error{
 	"rebuild": func(f *mmapfilter.Filter) error {
 		return f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) {
 			return func(yield func([]byte, error) bool) {
-				for i := 0; i < 100 && yield([]byte{byte(i)}, nil); i++ { // those of the first half
+				for i := 0; i < 100 && yield([]byte{byte(i)}, nil); i++ { // the keys of the first half
 				}
 			}, nil
 		}})

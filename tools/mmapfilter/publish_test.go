@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// published runs publish, and returns its URL and a function that ends it.
+// published starts publish, and returns its URL and a function that ends it.
 func published(t *testing.T, args ...string) (url string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -34,8 +34,8 @@ func published(t *testing.T, args ...string) (url string, end func()) {
 	return "http://" + strings.TrimPrefix(strings.TrimSpace(line), "listening on "), end
 }
 
-// TestReplicate: a filter is published while other commands change it, and a copy is made and brought up
-// to date; with a token, for those alone who know it.
+// TestReplicate publishes a filter while other commands change it. replicate must create a copy and
+// bring it up to date, and must fail with a wrong token.
 func TestReplicate(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "", "create", "-n", "1k", "--keep-hashes", "f.mmf")

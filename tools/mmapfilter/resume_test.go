@@ -15,24 +15,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// createHere creates an empty filter f.mmf in the working directory. Its fingerprints are long
-// enough to distinguish all keys of a test.
+// createHere creates an empty filter f.mmf in the working directory. Its fingerprints are so long that
+// they tell all keys of a test apart.
 func createHere(t *testing.T, capacity string) {
 	t.Helper()
 	must(t, "", "create", "-n", capacity, "-p", "1e-8", "--seed", "1", "f.mmf")
 }
 
-// A killPoint is what a run leaves behind if it is killed at some instant.
+// A killPoint is what a run leaves behind if it is killed at an instant.
 type killPoint struct {
 	file, log []byte
-	dealt     int // records of the input processed
-	changing  int // of these, up to the last that changed the filter
-	marked    int // of these, counted by a marker
-	begun     bool
+	dealt     int  // records of the input that were processed
+	changing  int  // processed records up to the last one that changed the filter
+	marked    int  // processed records that the last marker counts
+	begun     bool // a marker of the run is in the filter
 	ended     bool // the run has ended successfully
 }
 
-// A tracedRun is a run that is copied whenever its files change.
+// A tracedRun is the filter of a run. It records a killPoint whenever the files may have changed.
 type tracedRun struct {
 	*mmapfilter.Filter
 	t      *testing.T
@@ -40,7 +40,7 @@ type tracedRun struct {
 	now    killPoint
 }
 
-// prepare prepares a run on f.mmf, with the lines of the input.
+// prepare prepares a run on f.mmf whose input has the given lines.
 func prepare(t *testing.T, kind runKind, input []string, flags ...string) *mutation {
 	t.Helper()
 	cmd := &cobra.Command{Use: kind.command()}
@@ -54,9 +54,9 @@ func prepare(t *testing.T, kind runKind, input []string, flags ...string) *mutat
 	return m
 }
 
-// trace runs a command on f.mmf, with the lines of the input, and returns all its kill points:
-// before its first change, after each record and after each marker. It commits, as the timer
-// would, after every other record and after a refused one.
+// trace runs a command on f.mmf whose input has the given lines, and returns its kill points: before the
+// first change, after each record, after each marker and after each commit. It commits, as the timer
+// would, after every second record and after a refused record.
 func trace(t *testing.T, kind runKind, input []string, flags ...string) ([]killPoint, error) {
 	t.Helper()
 	m := prepare(t, kind, input, flags...)
@@ -65,7 +65,7 @@ func trace(t *testing.T, kind runKind, input []string, flags ...string) ([]killP
 	r.point()
 	err := m.run(context.Background())
 	r.point()
-	if errors.Is(err, errNo) { // some keys were not there
+	if errors.Is(err, errNo) { // some keys were certainly not in the filter
 		err = nil
 	}
 	return r.points, err
@@ -100,7 +100,7 @@ func (r *tracedRun) Delete(key []byte) (deleted bool, err error) {
 	return deleted, err
 }
 
-// done notes that a record has been dealt with, or refused.
+// done notes that a record was processed or refused.
 func (r *tracedRun) done(before uint64, err error) {
 	if err == nil {
 		if r.now.dealt++; r.Len() != before {
@@ -120,7 +120,7 @@ func (r *tracedRun) SyncAt(seq uint64) error {
 	err := r.Filter.SyncAt(seq)
 	last, ok := decodeMarker(seq)
 	if !ok {
-		r.t.Errorf("the sequence %#x is no marker", seq)
+		r.t.Errorf("the sequence %#x is not a marker", seq)
 	}
 	r.now.begun, r.now.ended, r.now.marked = true, last.ended, int(last.records)
 	r.now.dealt = r.now.marked // includes records of the run that this one resumes
@@ -141,7 +141,7 @@ func (r *tracedRun) point() {
 	r.points = append(r.points, p)
 }
 
-// restore sets f.mmf to what was left at a kill point.
+// restore gives f.mmf and its log the contents that they had at a kill point.
 func (p *killPoint) restore(t *testing.T) {
 	t.Helper()
 	os.Remove("f.mmf")
@@ -163,7 +163,7 @@ func lines(keys []string) string {
 // contents maps each key to its number of copies in a filter.
 type contents map[string]uint64
 
-// with returns what a run with these keys makes of c.
+// with returns the contents after a run with these keys.
 func (c contents) with(kind runKind, keys []string) contents {
 	c = maps.Clone(c)
 	for _, key := range keys {
@@ -178,7 +178,7 @@ func (c contents) with(kind runKind, keys []string) contents {
 	return c
 }
 
-// contentsHere returns the contents of f.mmf, for known keys.
+// contentsHere returns the contents of f.mmf. It must have known keys only.
 func contentsHere(t *testing.T, known []string) contents {
 	t.Helper()
 	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
@@ -201,9 +201,9 @@ func contentsHere(t *testing.T, known []string) contents {
 	return c
 }
 
-// resumeInputs returns the inputs with which a run is resumed. Each differs from the original
-// from record other on. If other is -1 it does not differ, but may be longer. In a shorter
-// input, other is the first missing record.
+// resumeInputs returns the inputs with which a run is resumed. In each, the first record that differs
+// from the original input is number other, counted from 0. If other is -1, none differs, but there may
+// be more records. In a shorter input, other is the first missing record.
 func resumeInputs(input []string) []resumeInput {
 	n := len(input)
 	replaced := func(i int) []string {
@@ -234,7 +234,7 @@ type resumeInput struct {
 	other   int
 }
 
-// resume resumes a run of f.mmf with records, and returns what is in the filter then, by known keys.
+// resume resumes a run on f.mmf with records, and returns the contents after it.
 func resume(t *testing.T, kind runKind, records, known []string) (exit int, stderr string, got contents) {
 	t.Helper()
 	args := append(strings.Fields(kind.String()), "--resume", "f.mmf")
@@ -242,18 +242,18 @@ func resume(t *testing.T, kind runKind, records, known []string) (exit int, stde
 	return exit, stderr, contentsHere(t, slices.Concat(records, known))
 }
 
-// TestResumeAtEveryPoint kills a run at every instant, and resumes it with inputs that may
-// replace the original. With the same input, even a longer one, the result is as if there had
-// been no kill. With another input, resuming is an error and changes nothing; but if the run had
-// ended, an input with another first record is processed as a whole.
+// TestResumeAtEveryPoint kills a run at every kill point, and resumes it with several inputs. If the
+// input is the same, or the same and longer, the result must be as if there had been no kill. With any
+// other input, resuming must fail and change nothing. But if the run had ended, an input with another
+// first record must be processed as a whole.
 func TestResumeAtEveryPoint(t *testing.T) {
 	base := []string{"base 1", "base 2", "apple", "apple", "cherry", "fig"}
 	input := []string{"pear", "apple", "", "cherry", "pear", "base 2", "lime"}
 	for _, c := range []struct {
 		kind   runKind
-		before []string // added, so that every record of a del exists
+		before []string // keys that are added first, so that del finds its records
 	}{
-		{addRun, nil}, {addUniqueRun, nil}, {delRun, input}, {delRun, input[:3]}, // of which some are certainly absent
+		{addRun, nil}, {addUniqueRun, nil}, {delRun, input}, {delRun, input[:3]}, // the last del does not find all records
 	} {
 		t.Run(fmt.Sprint(c.kind, len(c.before)), func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -280,14 +280,14 @@ func TestResumeAtEveryPoint(t *testing.T) {
 					want, refused := state, false
 					switch held := max(p.marked, p.changing); {
 					case in.other < 0 || in.other >= p.dealt, in.other >= held && exit != exitError:
-						// The last records, if they changed nothing, may not have been counted.
+						// If the last records changed nothing, they may not have been counted.
 						want = begin.with(c.kind, in.records)
 					case p.ended && in.other == 0 && len(in.records) > 0:
 						want = state.with(c.kind, in.records)
 					case c.kind == delRun && in.other >= max(p.marked, 1) && len(in.records) >= held:
-						continue // del notices only another first record
+						continue // del notices no differences but in the first record
 					case in.name == "two swapped" && p.marked < 3 && p.dealt > 2:
-						want = begin.with(c.kind, in.records) // both are in the filter
+						want = begin.with(c.kind, in.records) // both records are in the filter
 					default:
 						refused = true
 					}
@@ -303,8 +303,8 @@ func TestResumeAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestResumeWithSameCheck tests a first record with the same check as another. If it is
-// certainly not in the filter, the input is still recognised as another one.
+// TestResumeWithSameCheck resumes with an input whose first record differs, but has the same check. If
+// this record is certainly not in the filter, the input must still be recognised as another one.
 func TestResumeWithSameCheck(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -328,7 +328,8 @@ func TestResumeWithSameCheck(t *testing.T) {
 	}
 }
 
-// TestResumeTheResumed kills a resumed run at every instant too, and resumes it.
+// TestResumeTheResumed kills a run at every kill point, resumes it, and kills that run at every kill
+// point, too.
 func TestResumeTheResumed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -352,8 +353,8 @@ func TestResumeTheResumed(t *testing.T) {
 	}
 }
 
-// TestResumeAfterOthers checks that changes by others after a run was killed or ended are
-// noticed, and that operations without an effect do not matter.
+// TestResumeAfterOthers checks that a resumed run notices changes of the filter since the run was killed
+// or ended, and accepts commands that changed no items.
 func TestResumeAfterOthers(t *testing.T) {
 	input := []string{"pear", "plum", "lime", "fig", "quince"}
 	for _, c := range []struct {
@@ -395,8 +396,8 @@ func TestResumeAfterOthers(t *testing.T) {
 	}
 }
 
-// TestResumeOneThatOnlyBegan checks that a run does not take over the marker of the previous
-// run, even if it ends before its first record.
+// TestResumeOneThatOnlyBegan checks that a run does not keep the marker of the previous run, even if it
+// ends before its first record.
 func TestResumeOneThatOnlyBegan(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -413,9 +414,9 @@ func TestResumeOneThatOnlyBegan(t *testing.T) {
 	}
 }
 
-// TestResumeAtFullFilter checks that a record that finds the filter full counts as an operation,
-// and is the first to be tried again wherever the run is killed, even if the filter already says
-// "maybe" for it.
+// TestResumeAtFullFilter checks that a record that is refused because the filter is full is counted as
+// an operation. Wherever the run is killed, the next run must try this record first, even if the filter
+// answers "maybe" for it.
 func TestResumeAtFullFilter(t *testing.T) {
 	for _, kind := range []runKind{addRun, addUniqueRun} {
 		t.Chdir(t.TempDir())
@@ -433,8 +434,8 @@ func TestResumeAtFullFilter(t *testing.T) {
 		}
 		input := []string{"last", "one more", "two more"}
 		if kind == addRun {
-			// A copy of a key needs a stash entry if its lines are full and the stash has no
-			// copy of it.
+			// If the lines of a key are full and the stash has no item of its class, inserting the key
+			// again needs a free entry of the stash.
 			i := slices.IndexFunc(there, func(key string) bool { return filter.Insert([]byte(key)) != nil })
 			if i < 0 {
 				t.Fatal("no key is refused")
@@ -452,12 +453,12 @@ func TestResumeAtFullFilter(t *testing.T) {
 		}
 		for i, p := range points {
 			if p.dealt == 0 {
-				continue // there is room for the first record
+				continue // the first record has room
 			}
 			p.restore(t)
 			known := slices.Concat(there, input)
 			before := contentsHere(t, known)
-			for range 3 { // a run that adds nothing changes nothing
+			for range 3 { // a run that adds no key must not affect the next
 				exit, stderr, after := resume(t, kind, input, known)
 				// With --unique, a committed refusal without the marker after it shows as a
 				// record that is not in the filter.

@@ -17,7 +17,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// holds checks that f.mmf holds this many copies of each key, and nothing else.
+// holds checks that f.mmf holds the given number of copies of each key, and nothing else.
 func holds(t *testing.T, keys []string, copies int) {
 	t.Helper()
 	want := contents{}
@@ -25,7 +25,7 @@ func holds(t *testing.T, keys []string, copies int) {
 		want = want.with(addRun, keys)
 	}
 	if got := contentsHere(t, keys); !maps.Equal(got, want) {
-		t.Fatalf("not %d of each key: holds %.200s", copies, fmt.Sprint(got))
+		t.Fatalf("f.mmf does not hold %d copies of each key, but %.200s", copies, fmt.Sprint(got))
 	}
 }
 
@@ -51,12 +51,12 @@ func TestKilledAndResumed(t *testing.T) {
 	keys := numberedKeys(t, n, "keys")
 	createHere(t, "500k")
 	kills := 0
-	// finish runs a command until it ends without being killed. Every run resumes one; the first
-	// resumes an empty run, whose marker the filter still has if the first is killed early.
+	// finish runs a command, and resumes it after each kill, until it ends by itself. The first run
+	// resumes an empty run, whose marker the filter still has if the first run is killed early.
 	finish := func(command string, more ...string) {
 		must(t, "", command, "f.mmf")
 		args := append([]string{command, "--resume", "f.mmf", "keys"}, more...)
-		// The delay grows, in case the machine is slow to start a process.
+		// The delay grows, in case the machine starts processes slowly.
 		for longest := 100 * time.Millisecond; ; longest += longest / 5 {
 			cmd, _, stderr := startProgram(t, dir, args...)
 			timer := time.AfterFunc(20*time.Millisecond+rand.N(longest), func() { cmd.Process.Kill() })
@@ -91,8 +91,8 @@ func visible(t *testing.T, key string) bool {
 	return filter.ContainsString(key)
 }
 
-// TestInterruptedAdd checks that an add interrupted while it waits for keys keeps the keys so
-// far, says so, and leaves one file.
+// TestInterruptedAdd checks that an add that is interrupted while it waits for keys keeps the keys so
+// far, says so, and leaves only the filter file.
 func TestInterruptedAdd(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -115,8 +115,7 @@ func TestInterruptedAdd(t *testing.T) {
 	holds(t, []string{"a", "b", "c", "d"}, 1)
 }
 
-// TestAddLosesItsFile checks that an add whose file disappears does not claim that its keys are
-// kept.
+// TestAddLosesItsFile checks that an add whose file disappears does not claim that its keys are kept.
 func TestAddLosesItsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -129,8 +128,8 @@ func TestAddLosesItsFile(t *testing.T) {
 	}
 }
 
-// TestAddToRenamedFile checks that an add whose file is renamed says how to get it back, and that its
-// advice helps.
+// TestAddToRenamedFile checks that an add whose file is renamed says what to do, and that this advice
+// helps.
 func TestAddToRenamedFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -151,8 +150,8 @@ func TestAddToRenamedFile(t *testing.T) {
 	}
 }
 
-// TestRecoverDeadWriter checks that other processes can query the filter of a live writer, but
-// not write to it. After the writer dies, recover restores what it added, durable or not.
+// TestRecoverDeadWriter checks that other processes can query a filter while a writer has it open, but
+// not write to it. After the writer dies, recover must restore all keys that it added, durable or not.
 func TestRecoverDeadWriter(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -189,7 +188,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 		}
 	}
 	io.WriteString(stdin, "d\ne\n")
-	eventually(t, "the log has them", func() bool {
+	eventually(t, "the log has the keys", func() bool {
 		_, stdout, _ := runHere(nil, "dump", "f.mmf")
 		return strings.Contains(stdout, " and 5 records: ")
 	})
@@ -200,13 +199,13 @@ func TestRecoverDeadWriter(t *testing.T) {
 		t.Errorf("exit %d, %s%s", exit, stdout, stderr)
 	}
 	if exit, stdout, stderr = runHere(nil, "recover", "f.mmf"); exit != exitYes {
-		t.Errorf("again: exit %d, %s%s", exit, stdout, stderr)
+		t.Errorf("a second recover: exit %d, %s%s", exit, stdout, stderr)
 	}
 	holds(t, []string{"a", "b", "c", "d", "e"}, 1)
 	onlyFiles(t, dir, "f.mmf", "f.mmf.hashes")
 }
 
-// TestUniqLeavesNothing checks that uniq leaves no temporary files if it is interrupted or its
+// TestUniqLeavesNothing checks that uniq leaves no temporary files if it is interrupted, or if its
 // output is closed.
 func TestUniqLeavesNothing(t *testing.T) {
 	temp := t.TempDir()

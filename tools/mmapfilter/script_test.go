@@ -21,7 +21,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the commands print into the scripts of testdata")
+var rewrite = flag.Bool("rewrite", false, "write the output of the commands into the scripts of testdata")
 
 // TestScripts runs the scripts of testdata. A script is a series of blocks, each followed by an
 // empty line:
@@ -29,11 +29,11 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into th
 //	command arguments
 //	lines of input
 //	----
-//	lines of output, of standard output first
+//	lines of output: standard output, then standard error
 //
-// A line of output is quoted as in Go if it is empty or could not be read back unchanged. Lines
-// that start with # before a block are comments. The function command implements the commands.
-// Each script has its own directory.
+// A line of output is quoted as in Go if it is empty or could not be read back unchanged. Lines before a
+// block that start with # are comments. The function command implements the commands. Each script has
+// its own directory.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -124,8 +124,8 @@ func (b *scriptBlock) run(t *testing.T) string {
 	return quoteLines(out)
 }
 
-// masks hide what differs between runs or machines. In blocks that start with the word masked
-// they also hide what follows from the design of the layouts.
+// masks hide what differs between runs or machines. In blocks that start with the word masked, they also
+// hide numbers that depend on the design of the layouts.
 var masks = []struct {
 	always  bool
 	pattern *regexp.Regexp
@@ -134,11 +134,11 @@ var masks = []struct {
 	{true, regexp.MustCompile(`\b[0-9a-f]{32}\b`), "UUID"},
 	{true, regexp.MustCompile(`\.tmp-[0-9a-f]+`), ".tmp-N"},
 	{true, regexp.MustCompile(`\b[0-9a-f]{16}(-[0-9]+)-[0-9a-f]{16}\b`), "N$1-N"},                  // a position
-	{true, regexp.MustCompile(`\b(identity |shard-[0-9]{5}-of-[0-9]{5}-)[0-9a-f]{16}\b`), "${1}N"}, // made of the keys and the layout
-	{true, regexp.MustCompile(`-[0-9a-f]{8}\.built\b`), "-N.built"},                                // of the plan
+	{true, regexp.MustCompile(`\b(identity |shard-[0-9]{5}-of-[0-9]{5}-)[0-9a-f]{16}\b`), "${1}N"}, // depends on the keys and the layout
+	{true, regexp.MustCompile(`-[0-9a-f]{8}\.built\b`), "-N.built"},                                // depends on the plan
 	{true, regexp.MustCompile(`(?m)^in memory .*$`), "in memory       N"},
 	{true, regexp.MustCompile(`\b(avx512|avx2|neon)\b`), "go"},
-	{true, regexp.MustCompile(`(?m)^(state .*, generation )[0-9,]+$`), "${1}N"}, // one for each checkpoint, and a slow machine begins fewer
+	{true, regexp.MustCompile(`(?m)^(state .*, generation )[0-9,]+$`), "${1}N"}, // one for each checkpoint; a slow machine makes fewer
 	{true, regexp.MustCompile(`\bsalt 0x[0-9a-f]{9,}`), "salt N"},
 	{false, regexp.MustCompile(`stash entry\b`), "stash entries"}, // there may be one
 	{false, regexp.MustCompile(`0x[0-9a-f]+|[0-9]+(,[0-9]{3})*(\.[0-9]+)?(e-[0-9]+)?`), "N"},
@@ -186,7 +186,7 @@ func splitArgs(line string) (args []string, err error) {
 // command runs one command of a script.
 func command(args []string, input string) (out string, err error) {
 	for i, arg := range args {
-		if found, _ := filepath.Glob(arg); len(found) == 1 { // a shard, whose name has a number made of its keys
+		if found, _ := filepath.Glob(arg); len(found) == 1 { // a shard, whose name has a number that depends on its keys
 			args[i] = found[0]
 		}
 	}
@@ -198,7 +198,7 @@ func command(args []string, input string) (out string, err error) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		return runTool(ctx, args[1:], input)
-	case "later": // duration command: runs the program with a clock that is so much ahead
+	case "later": // duration command: runs the command with a clock that is ahead by the duration
 		ahead, err := time.ParseDuration(args[0])
 		if err != nil {
 			return "", err
@@ -230,7 +230,7 @@ func command(args []string, input string) (out string, err error) {
 			out += strconv.Itoa(i) + "\n"
 		}
 		return "", errors.Join(err, err1, os.WriteFile(args[last+1], []byte(out), 0o666))
-	case "dead": // from to: adds the input to from, and copies what a dying writer leaves
+	case "dead": // from to: adds the input to from; to becomes what a writer that is killed then leaves
 		return "", leaveDead(args[0], args[1], input)
 	case "held": // filter command: runs the command while the filter is open for writing
 		filter, err := mmapfilter.Open(args[0], nil)
@@ -246,7 +246,7 @@ func command(args []string, input string) (out string, err error) {
 		}
 		defer os.Unsetenv(name)
 		return command(args[1:], input)
-	case "link": // from to: makes to a symbolic link
+	case "link": // from to: creates to, a symbolic link to from
 		return "", os.Symlink(args[0], args[1])
 	case "mkdir":
 		return "", os.Mkdir(args[0], 0o777)
@@ -303,7 +303,7 @@ func runTool(ctx context.Context, args []string, input string) (string, error) {
 	return out, nil
 }
 
-// fileCommand runs a command that makes a file from others.
+// fileCommand runs a command that changes a file or writes one from another.
 func fileCommand(name string, args []string) (out string, err error) {
 	data, err := os.ReadFile(args[0])
 	if err != nil {
@@ -344,7 +344,7 @@ func fileCommand(name string, args []string) (out string, err error) {
 	case "same": // file file
 		other, err := os.ReadFile(args[1])
 		return strconv.FormatBool(bytes.Equal(data, other)) + "\n", err
-	case "swap": // file file: swaps what they hold
+	case "swap": // file file: swaps their contents
 		other, err := os.ReadFile(args[1])
 		return "", errors.Join(err, os.WriteFile(args[0], other, 0o666), os.WriteFile(args[1], data, 0o666))
 	case "cp": // from to
@@ -353,8 +353,8 @@ func fileCommand(name string, args []string) (out string, err error) {
 	return "", fmt.Errorf("no command %s", name)
 }
 
-// leaveDead adds keys to a filter, and writes what a process that is killed then would leave of it and
-// its log, perhaps in their own place.
+// leaveDead adds keys to the filter from, and writes to to what a process that is killed then would
+// leave of the filter and its log. from and to may be the same file.
 func leaveDead(from, to, keys string) error {
 	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 128 << 10})
 	if err != nil {

@@ -15,12 +15,13 @@ import (
 )
 
 var (
-	serveKeys    = flag.Int("serve-keys", 60, "number of keys in TestServeManyKeys; a hundredth of it, and at least 100, are descriptors")
+	serveKeys    = flag.Int("serve-keys", 60, "number of keys in TestServeManyKeys; the server has a hundredth as many descriptors, but at least 100")
 	serveClients = flag.Int("serve-clients", 400, "number of clients in TestServeManyClients")
 )
 
-// TestServeManyKeys has more filters than a server has descriptors. When none is in use, each takes at
-// most 64 KiB of disk, and has no log.
+// TestServeManyKeys uses many filters. With -serve-keys 10000, they are more than the server's
+// descriptors. After the server has ended, each filter must take at most 64 KiB of disk, and have no
+// log.
 func TestServeManyKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const clients = 12
@@ -60,8 +61,8 @@ func TestServeManyKeys(t *testing.T) {
 	}
 }
 
-// TestServeManyClients opens more connections than the server takes, which stay idle: it serves those
-// that it has taken.
+// TestServeManyClients opens more connections than the server accepts. It must serve the connections
+// that it has accepted, although they were idle.
 func TestServeManyClients(t *testing.T) {
 	t.Chdir(t.TempDir())
 	most := *serveClients
@@ -70,7 +71,7 @@ func TestServeManyClients(t *testing.T) {
 	for range most - 1 {
 		idle = append(idle, s.another())
 	}
-	idle[most-2].do("+PONG", "PING") // and so the server has taken all
+	idle[most-2].do("+PONG", "PING") // so the server has accepted all
 	for range 100 {
 		if got, err := s.another().in.ReadString('\n'); got != "-ERR max number of clients reached\r\n" {
 			t.Fatal(got, err)
@@ -81,15 +82,16 @@ func TestServeManyClients(t *testing.T) {
 	}
 }
 
-// TestServeFullDisk fills the disk of a server: each client whose command needs room gets an error,
-// others are served, what was answered is there, and all goes on when there is room.
+// TestServeFullDisk fills the disk of a server. A command that needs room must get an error, other
+// commands must be served, and all items that were added must be there. Adding must work once there is
+// room again.
 func TestServeFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(t.TempDir())
 	const mount = `mount -t tmpfs -o size=1500k none "$DISK" && cd "$DISK"`
 	t.Setenv("DISK", dir)
 	if out, err := exec.Command("unshare", "--mount", "--map-root-user", "sh", "-c", mount).CombinedOutput(); err != nil {
-		t.Skipf("NOT TESTED: a full disk: cannot make one here: %v\n%s", err, out)
+		t.Skipf("NOT TESTED: a full disk: cannot mount a small one here: %v\n%s", err, out)
 	}
 	s := serveIn(t, `exec unshare --mount --map-root-user sh -c '`+mount+` && exec "$0" "$@"' "$0" "$@"`)
 	full := func(reply string) bool {
@@ -101,7 +103,7 @@ func TestServeFullDisk(t *testing.T) {
 			t.Fatal(reply)
 		}
 	}
-	keys-- // the last one has no room
+	keys-- // the last key had no room
 	other := s.another()
 	other.do("+PONG", "PING")
 	items := 0
@@ -128,8 +130,8 @@ func TestServeFullDisk(t *testing.T) {
 	present()
 }
 
-// TestServeBesideOthers lets other processes look keys up in the file of a filter that grows, while
-// two clients add to it: the processes find each key whose add was answered before they started.
+// TestServeBesideOthers has other processes look keys up in the file of a filter while clients add to it
+// and it grows. A process must find each key whose add was answered before the process started.
 func TestServeBesideOthers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := serve(t, "--appendfsync", "always")
@@ -153,11 +155,11 @@ func TestServeBesideOthers(t *testing.T) {
 			done <- struct{}{}
 		}()
 		if got := must(t, strings.Join(added, "\n")+"\n", "check", "-c", "k.mmf"); got != fmt.Sprintln(len(added)) {
-			t.Errorf("%d keys, another process finds %s", len(added), got)
+			t.Errorf("of %d keys, another process finds %s", len(added), got)
 		}
 		<-done
 	}
 	if got := must(t, "a\nb\nc\n", "check", "-v", "k.mmf"); got == "" {
-		t.Error("another process finds all keys")
+		t.Error("another process finds all absent keys")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A served is a server in a process of its own, in the present directory, and a client of it.
+// A served is a client of a server, which runs in a process of its own, in the current directory.
 type served struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -23,13 +23,13 @@ type served struct {
 	in   *bufio.Reader
 }
 
-// serve starts a server on the socket "socket", and waits until it is there.
+// serve starts a server on the Unix socket "socket", waits until it listens, and connects a client.
 func serve(t *testing.T, flags ...string) *served {
 	t.Helper()
 	return serveIn(t, `exec "$0" "$@"`, flags...)
 }
 
-// serveIn is serve by a shell script, which gets the program as $0 and its words.
+// serveIn does what serve does, with a shell script that gets the program as $0 and its arguments as $@.
 func serveIn(t *testing.T, script string, flags ...string) *served {
 	t.Helper()
 	program, err := os.Executable()
@@ -58,7 +58,7 @@ func (s *served) another() *served {
 	return &served{s.t, s.cmd, conn, bufio.NewReader(conn)}
 }
 
-// ask sends a command and returns its reply, of one line.
+// ask sends a command and returns its reply, which must have one line.
 func (s *served) ask(command string) string {
 	s.t.Helper()
 	if _, err := fmt.Fprint(s.conn, command+"\r\n"); err != nil {
@@ -71,7 +71,7 @@ func (s *served) ask(command string) string {
 	return strings.TrimSuffix(line, "\r\n")
 }
 
-// do sends commands and wants the same reply, of one line, to each.
+// do sends commands, and checks that each gets the given reply of one line.
 func (s *served) do(reply string, commands ...string) {
 	s.t.Helper()
 	if _, err := fmt.Fprint(s.conn, strings.Join(commands, "\r\n")+"\r\n"); err != nil {
@@ -84,7 +84,7 @@ func (s *served) do(reply string, commands ...string) {
 	}
 }
 
-// TestServeRenamesAfterKill renames a key before anything else has opened it since a kill.
+// TestServeRenamesAfterKill renames a key after a kill, before any other command has opened it.
 func TestServeRenamesAfterKill(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := serve(t)
@@ -96,7 +96,7 @@ func TestServeRenamesAfterKill(t *testing.T) {
 	s.do(":0", "CF.EXISTS b y")
 }
 
-// kill ends the server, which has no time to do anything.
+// kill kills the server.
 func (s *served) kill() {
 	s.t.Helper()
 	s.cmd.Process.Kill()
@@ -105,8 +105,8 @@ func (s *served) kill() {
 	}
 }
 
-// TestServeEndsInOrder ends servers by a signal and by SHUTDOWN: nothing but the filters is left, and
-// the command reads them.
+// TestServeEndsInOrder ends servers by a signal and by SHUTDOWN. They must leave no files but the
+// filters, which other commands can read.
 func TestServeEndsInOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	noError(t, os.WriteFile("password", []byte("secret\n"), 0o600))

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startProgram starts the program in a directory. After it has ended, stderr holds its standard
+// startProgram starts the program in a directory. When the program has ended, stderr has its standard
 // error.
 func startProgram(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, stdin io.WriteCloser, stderr *bytes.Buffer) {
 	t.Helper()
@@ -56,11 +56,11 @@ func eventually(t *testing.T, what string, so func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatal("it does not come about that ", what)
+	t.Fatal("this does not become true: ", what)
 }
 
-// startBuild starts a build that waits for more keys, in its own directory, and returns once the
-// build has begun.
+// startBuild starts a build in a directory of its own, and returns once the build has begun. The build
+// waits for keys.
 func startBuild(t *testing.T, command ...string) (cmd *exec.Cmd, stdin io.WriteCloser, stderr *bytes.Buffer) {
 	t.Helper()
 	program, err := os.Executable()
@@ -79,7 +79,7 @@ func endedBy(cmd *exec.Cmd, s syscall.Signal) bool {
 	return status.Signaled() && status.Signal() == s
 }
 
-// TestSignals checks that a signal first ends a build in an orderly way, and then the process.
+// TestSignals checks that a build that gets a signal removes its files, and then dies of the signal.
 func TestSignals(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if signal.Ignored(s) {

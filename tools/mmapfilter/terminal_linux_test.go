@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns both ends of a terminal. What is typed on one is read from the other.
+// openTerminal returns both ends of a terminal. What is written to typed is read from terminal.
 func openTerminal(t *testing.T) (typed, terminal *os.File) {
 	t.Helper()
 	typed, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -34,9 +34,9 @@ func openTerminal(t *testing.T) (typed, terminal *os.File) {
 	return typed, terminal
 }
 
-// TestDiscardLogAsks checks that recover, on a terminal, says what discarding the log of a dead
-// writer costs, and discards it only if the answer is yes. It does not ask if there is nothing
-// to discard.
+// TestDiscardLogAsks checks that recover, on a terminal, says what may be lost if the log of a dead
+// writer is discarded, and discards the log only if the answer is yes. It must not ask if there is
+// nothing to discard.
 func TestDiscardLogAsks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const question = "d.mmf: d.mmf.stash is missing (if the filter was renamed, its log has the old name)\nGoing on without it may lose keys: " +
@@ -73,8 +73,8 @@ func TestDiscardLogAsks(t *testing.T) {
 	}
 }
 
-// TestBarAfterInterrupt draws a bar on a terminal that shows ^C meanwhile. Each time it is drawn, and at
-// the end, the cursor goes to the start of the line.
+// TestBarAfterInterrupt draws a bar on a terminal that shows ^C meanwhile. Each time that the bar is
+// drawn, and at the end, the cursor must go to the start of the line.
 func TestBarAfterInterrupt(t *testing.T) {
 	shown, terminal := openTerminal(t)
 	noError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 60}))

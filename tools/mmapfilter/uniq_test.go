@@ -13,8 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestUniqManyLines checks that uniq prints the same lines as a set would, in the same order,
-// even across two runs.
+// TestUniqManyLines checks that uniq prints each line the first time that it comes, even across two
+// runs.
 func TestUniqManyLines(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "", "create", "-n", "100k", "-p", "1e-8", "--seed", "1", "f.mmf")
@@ -47,7 +47,7 @@ func manyLines(first, n int) string {
 	return b.String()
 }
 
-// runAhead makes the clocks of the program and of its filters run ahead, until back is called.
+// runAhead sets the clocks of the program and of its filters ahead, until back is called.
 func runAhead(by func() time.Duration) (back func()) {
 	clock = func() time.Time { return time.Now().Add(by()) }
 	restore := osfile.SetClock(func() uint64 { return uint64(clock().UnixNano()) })
@@ -57,15 +57,15 @@ func runAhead(by func() time.Duration) (back func()) {
 	}
 }
 
-// setClock makes the clocks run ahead, by as much as the result holds.
+// setClock sets the clocks ahead by the duration in ahead, which the test may change.
 func setClock(t *testing.T) (ahead *atomic.Int64) {
 	ahead = new(atomic.Int64)
 	t.Cleanup(runAhead(func() time.Duration { return time.Duration(ahead.Load()) }))
 	return ahead
 }
 
-// TestWindow: typed lines pass again, in one run, once the window has passed. A line is as old as its
-// commit, which the next step of the window makes at the latest.
+// TestWindow checks that a run prints a typed line again once the window has passed. The age of a line
+// begins with its commit, which comes at the next step of the window at the latest.
 func TestWindow(t *testing.T) {
 	ahead := setClock(t)
 	f := typeTo(t, "uniq", "--window", "16h")
@@ -77,7 +77,7 @@ func TestWindow(t *testing.T) {
 		{0, "a", true},
 		{0, "b", true},
 		{0, "a", false},
-		{40 * time.Hour, "c", true}, // commits all before it
+		{40 * time.Hour, "c", true}, // commits all lines before it
 		{80 * time.Hour, "a", true},
 		{80 * time.Hour, "a", false},
 		{80 * time.Hour, "b", true}, // forgotten at the same time
@@ -95,7 +95,7 @@ func TestWindow(t *testing.T) {
 	f.endWith("", "", exitYes, "")
 }
 
-// TestWindowIsBounded checks that neither the filter nor its hashes go on growing.
+// TestWindowIsBounded checks that neither the filter nor its hashes grow without limit.
 func TestWindowIsBounded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ahead := setClock(t)

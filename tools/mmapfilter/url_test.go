@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestURL: check and info read a filter from a web server, and say in their words what is wrong with
-// one, without a password or a query.
+// TestURL checks that check, info and verify read a filter or a set from a web server, and that their
+// messages show no password and no query.
 func TestURL(t *testing.T) {
 	t.Chdir(t.TempDir())
 	run := func(input string, args ...string) string {
@@ -43,7 +43,7 @@ func TestURL(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	for _, c := range []struct {
 		command string
-		says    string // all of it, except in info
+		says    string // the whole output if it ends in a line feed and the command is check; otherwise a part
 	}{
 		{"check -e a -e x URL/good.mmf", "a\n"},
 		{"check -v -e a -e x URL/good.mmf", "x\n"},

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestAsAnotherUser checks the messages to a user with fewer rights than the owner of a file.
+// TestAsAnotherUser checks the messages for a user who has fewer rights than the owner of a file.
 func TestAsAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("NOT TESTED: messages to other users: it takes root to be one")
+		t.Skip("NOT TESTED: messages for other users: only root can run a process of another user")
 	}
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -64,7 +64,8 @@ func TestAsAnotherUser(t *testing.T) {
 		t.Errorf("exit %d, %s", exit, output)
 	}
 
-	// A new file has another owner than the old one, because only root may give files away.
+	// A new file gets the owner 4321 and not the old file's owner, because only root may give files
+	// away.
 	noError(t, os.Chmod("f.mmf", 0o666))
 	const owner = "mmapfilter: f.mmf: the new file has owner 4321: this process may not give it the owner of the old one, 0\n"
 	if exit, output := as(4321, "a\n", "build", "-q", "-o", "f.mmf"); exit != exitYes || !strings.Contains(output, owner) || strings.Count(output, "\n") != strings.Count(output, "mmapfilter: f.mmf: ") {
