@@ -353,8 +353,8 @@ func fileCommand(name string, args []string) (out string, err error) {
 	return "", fmt.Errorf("no command %s", name)
 }
 
-// leaveDead adds keys to the filter from, and writes to to what a process that is killed then would
-// leave of the filter and its log. from and to may be the same file.
+// leaveDead adds keys to the filter from. The filter to becomes what a process that is killed then would
+// leave of the filter and its log. The two paths may be equal.
 func leaveDead(from, to, keys string) error {
 	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 128 << 10})
 	if err != nil {

@@ -19,9 +19,8 @@ var (
 	serveClients = flag.Int("serve-clients", 400, "number of clients in TestServeManyClients")
 )
 
-// TestServeManyKeys uses many filters. With -serve-keys 10000, they are more than the server's
-// descriptors. After the server has ended, each filter must take at most 64 KiB of disk, and have no
-// log.
+// TestServeManyKeys uses more filters than the server has descriptors for. After the server has ended,
+// each filter must take at most 64 KiB of disk, and have no log.
 func TestServeManyKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const clients = 12

@@ -23,7 +23,7 @@ import (
 
 var hows = []string{"single", "hash", "batch", "fixed", "hashes"}
 
-// TestVectors asks every golden file for the keys of its vectors.
+// TestVectors looks up the keys of the vectors of each golden file.
 func TestVectors(t *testing.T) {
 	images, err := filepath.Glob("../../testdata/*.vectors")
 	if err != nil || len(images) < 15 {
@@ -33,11 +33,11 @@ func TestVectors(t *testing.T) {
 		for i, vectors := range images {
 			image := strings.TrimSuffix(vectors, ".vectors") + ".mmf"
 			if _, err := os.Stat(image); err != nil {
-				continue // kept.vectors are of hashes
+				continue // kept.vectors is about kept hashes
 			}
 			keys, hashes, want := readVectors(t, vectors)
 			for j, how := range hows {
-				if v.compiler == node && i%len(hows) != j { // each start takes long
+				if v.compiler == node && i%len(hows) != j { // starting Node takes long
 					continue
 				}
 				if got := output(t, bytes.NewReader(keys), probe(t, v), "answers", image, how); !bytes.Equal(got, want) {
@@ -53,7 +53,7 @@ func TestVectors(t *testing.T) {
 				rest = rest[n:]
 			}
 			if got := output(t, bytes.NewReader(in), probe(t, v), "hash"); !bytes.Equal(got, hashes) {
-				t.Errorf("%s: other hashes", image)
+				t.Errorf("%s: the hashes differ from the vectors", image)
 			}
 		}
 	})
@@ -82,7 +82,8 @@ func readVectors(t *testing.T, path string) (keys, hashes, answers []byte) {
 	return keys, hashes, answers
 }
 
-// TestHash compares XXH3 with another one, of all lengths that it treats apart, and beyond.
+// TestHash compares the readers' XXH3 with another implementation, for all lengths that XXH3 treats in a
+// way of their own, and longer ones.
 func TestHash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, 1<<20)
@@ -117,7 +118,7 @@ func TestHash(t *testing.T) {
 	})
 }
 
-// key returns a key of 0 to 40 bytes, most of 16.
+// key returns key number i, which has 5 to 40 bytes, mostly 16.
 func key(dst []byte, i uint64) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst[:0], i*0x9E3779B97F4A7C15)
 	dst = binary.LittleEndian.AppendUint64(dst, i)
@@ -146,8 +147,8 @@ func keysFrom(from, n uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// compare asks a filter and the probe for n present keys and for as many absent ones, and compares
-// answer by answer. It returns how many absent ones may be in the filter.
+// compare looks up n present keys and n absent ones with a filter and with the probe, and compares each
+// answer. It returns the number of absent keys that are answered "maybe".
 func compare(t *testing.T, v variant, f *mmapfilter.Filter, path, how string, n uint64) (maybe int) {
 	t.Helper()
 	pr, pw := io.Pipe()
@@ -177,7 +178,7 @@ func compare(t *testing.T, v variant, f *mmapfilter.Filter, path, how string, n 
 	return maybe
 }
 
-// TestKeys compares the answers about many keys of a filter, of each layout and of the default one.
+// TestKeys compares the answers for many keys, in filters of each layout.
 func TestKeys(t *testing.T) {
 	eachReader(t, func(t *testing.T, v variant) {
 		for _, opts := range []mmapfilter.Options{
@@ -198,15 +199,15 @@ func TestKeys(t *testing.T) {
 			must(t, err)
 			for _, how := range []string{"single", "batch"} {
 				maybe := compare(t, v, f, path, how, n)
-				t.Logf("%v %s: %d keys present, %d absent, %d of them maybe: no answer differs", f.Stats().Layout, how, n, n, maybe)
+				t.Logf("%v %s: no answer differs for %d present and %d absent keys, of which %d are \"maybe\"", f.Stats().Layout, how, n, n, maybe)
 			}
 			f.Close()
 		}
 	})
 }
 
-// TestShapes compares the answers of a small filter of every shape that a layout has, one that is
-// overfull, so that keys are in alternate lines and in the stash.
+// TestShapes compares the answers of small filters of every shape that a layout has. The filters are
+// over capacity, so that keys are in alternate lines and in the stash.
 func TestShapes(t *testing.T) {
 	const n = 1500
 	compiler(t)
@@ -219,14 +220,14 @@ func TestShapes(t *testing.T) {
 			all = append(all, mmapfilter.Options{Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize})
 		}
 	}
-	for rate := 0.5; rate > 1e-8; rate *= 0.7 { // with many numbers of quotients, and all bits of remainders
+	for rate := 0.5; rate > 1e-8; rate *= 0.7 { // this gives many values of Q, and all of r
 		all = append(all, mmapfilter.Options{FalsePositiveRate: rate})
 	}
 	for i, opts := range all {
 		path := filepath.Join(dir, fmt.Sprint(i, ".mmf"))
 		opts.Capacity, opts.Seed = n-100, 7
 		f, err := mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
-		if err != nil { // few fingerprints for so many keys
+		if err != nil { // there are too few fingerprints for so many keys
 			opts.Capacity = 2 * n
 			f, err = mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
 		}
@@ -253,7 +254,8 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// TestOneLine asks a filter that has no alternate line: what the line has no room for is in the stash.
+// TestOneLine looks up keys in a filter with a single line. The keys that the line has no room for are
+// in the stash.
 func TestOneLine(t *testing.T) {
 	const n = 60
 	path := filepath.Join(t.TempDir(), "x.mmf")

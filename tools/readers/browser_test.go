@@ -24,12 +24,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-var screens = flag.String("screens", "", "a folder for the screenshots of TestPage")
+var screens = flag.String("screens", "", "the directory for the screenshots of TestPage")
 
 const pageItems = 1_000_000
 
-// visit is a page that uses index.html as a person does, in a frame for each width, and posts what
-// it sees.
+// visit is a page that uses index.html as a person would, in a frame for each width, and posts what it
+// sees.
 const visit = `<!doctype html><body><script type="module">
 const sees = []
 const until = async ready => { while (!ready()) await new Promise(done => setTimeout(done, 20)) }
@@ -84,14 +84,14 @@ type seen struct {
 	Width, Lines, Scroll             int
 }
 
-// A site is a static server of the page and of filters, which notes the ranges that are asked for.
+// A site is a static server with the page and filters. It notes the ranges that are requested.
 type site struct {
 	http.Handler
 	report chan []seen
 	mu     struct {
 		sync.Mutex
 		key     string
-		ranges  map[string][]string // of million.mmf, by the key that was asked last
+		ranges  map[string][]string // of million.mmf, by the key that was looked up last
 		version int
 	}
 }
@@ -137,7 +137,7 @@ func buildFile(t *testing.T, path string, opts *mmapfilter.Options, n int) {
 	f.Close()
 }
 
-// TestPage opens js/index.html in Chromium, and asks filters on a server and from a file.
+// TestPage opens js/index.html in Chromium, and looks up keys in filters on a server and in a file.
 func TestPage(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -161,7 +161,7 @@ func TestPage(t *testing.T) {
 	select {
 	case all = <-site.report:
 	case <-ctx.Done():
-		t.Errorf("the page reports nothing: %s", &said)
+		t.Errorf("the page has not reported what it sees: %s", &said)
 	}
 	cancel()
 	cmd.Wait()
@@ -169,7 +169,7 @@ func TestPage(t *testing.T) {
 	checkScreens(t, chromium, server.URL)
 }
 
-// browse is a command that shows a page without a screen.
+// browse returns a command that shows a page without a screen.
 func browse(ctx context.Context, chromium, dir string, args ...string) *exec.Cmd {
 	args = append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--user-data-dir=" + filepath.Join(dir, "profile")}, args...)
@@ -181,7 +181,7 @@ func browse(ctx context.Context, chromium, dir string, args ...string) *exec.Cmd
 
 func checkSeen(t *testing.T, all []seen, site *site) {
 	t.Helper()
-	want := []struct{ what, answer, text string }{ // text is in what the page says of the file, of the cost or of an error
+	want := []struct{ what, answer, text string }{ // text must be in what the page says about the file, the cost or an error
 		{"opened", "", "status 404"},
 		{"opened", "", "no filter"},
 		{"opened", "", "compact, 1,000,000 items"},
@@ -196,7 +196,7 @@ func checkSeen(t *testing.T, all []seen, site *site) {
 		{"absent 1", "certainly not", "bytes in 2 reads"},
 	}
 	if len(all) != 2*len(want) {
-		t.Fatalf("the page says %+v", all)
+		t.Fatalf("the page has seen %+v", all)
 	}
 	for i, s := range all {
 		w := want[i%len(want)]
@@ -205,16 +205,16 @@ func checkSeen(t *testing.T, all []seen, site *site) {
 		}
 	}
 	for key, ranges := range site.mu.ranges {
-		if key == "" || key == "absent 1" { // opened, and asked of what was replaced
+		if key == "" || key == "absent 1" { // for opening, and for the file that was replaced
 			continue
 		}
 		if len(ranges) < 2 || slices.Contains(ranges, "bytes=0-32767") && key != "key 7" {
-			t.Errorf("%q is asked with the ranges %q", key, ranges)
+			t.Errorf("the lookup of %q requests the ranges %q", key, ranges)
 		}
 	}
 }
 
-// checkScreens takes pictures of the page with an answer, at the width of a phone and at that of a desk.
+// checkScreens takes screenshots of the page with an answer, in the widths of a phone and of a computer.
 func checkScreens(t *testing.T, chromium, server string) {
 	t.Helper()
 	for _, width := range []int{360, 1000} {

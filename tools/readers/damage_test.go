@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// rules are those that the errors of mmapfilter.h are about, by minus their codes.
+// rules has the rules that the errors of mmapfilter.h are about. The keys are the codes, negated.
 var rules = map[int]string{
 	4: "F1", 5: "F1", 6: "F1", 7: "F2", 8: "version", 9: "features", 10: "F4", 11: "F5", 12: "F6", 13: "F6", 14: "F7", 15: "F13",
 }
@@ -33,13 +33,13 @@ func ruleOf(err error) string {
 		if damage.Rule != "F3" {
 			return damage.Rule
 		}
-		return "version" // 0
+		return "version" // version 0
 	}
 	return ""
 }
 
-// TestFields changes every bit of the fields of a superblock, with a right checksum and no other
-// copy, and compares the error with that of package layout.
+// TestFields changes each bit of the fields of a superblock, which has no other copy, corrects its
+// checksum, and compares the error with that of package layout.
 func TestFields(t *testing.T) {
 	const (
 		fieldsEnd = 260
@@ -84,13 +84,13 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// sign gives a superblock the checksum that it must have.
+// sign gives a superblock the right checksum.
 func sign(superblock []byte) {
 	const end = layout.SuperblockBytes - 4
 	binary.LittleEndian.PutUint32(superblock[end:], crc32.Checksum(superblock[:end], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// makeReplica makes a snapshot of a filter that keeps its hashes: it has a position, and no hashes.
+// makeReplica makes a snapshot of a filter that keeps its hashes. The snapshot has a position.
 func makeReplica(t *testing.T, snapshot func(*mmapfilter.Filter, context.Context, string) (mmapfilter.Position, error)) (path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,11 +106,11 @@ func makeReplica(t *testing.T, snapshot func(*mmapfilter.Filter, context.Context
 	return path
 }
 
-// damage has a probe open an image with damage: in bits of the first superblock, all of them if n is
-// large; cut at every 512 bytes; and n times with 1 to 256 random bytes anywhere. It returns how many of
-// each are opened.
+// damage has a probe open damaged images: with one bit of the first superblock changed (every bit if n
+// is large), cut at multiples of 512 bytes, and n times with 1 to 256 random bytes. It returns how many
+// images of each kind can be opened.
 func damage(o opener, image []byte, n int) (bits, cuts, opened int) {
-	rng, step := rand.New(rand.NewPCG(1, 0)), 31 // some bits of all bytes
+	rng, step := rand.New(rand.NewPCG(1, 0)), 31 // a bit of every fourth byte or so
 	if n >= 10_000 {
 		step = 1
 	}
@@ -128,7 +128,7 @@ func damage(o opener, image []byte, n int) (bits, cuts, opened int) {
 		count(&cuts, image[:size])
 	}
 	for range n {
-		bad, from := bytes.Clone(image), rng.IntN(2)*layout.OffRuntime // half of it in what lookups read
+		bad, from := bytes.Clone(image), rng.IntN(2)*layout.OffRuntime // half of the images are damaged only in the part that lookups read
 		for range 1 + rng.IntN(256) {
 			bad[from+rng.IntN(len(bad)-from)] = byte(rng.Uint32())
 		}
@@ -137,15 +137,15 @@ func damage(o opener, image []byte, n int) (bits, cuts, opened int) {
 	return bits, cuts, opened
 }
 
-// TestDamage opens files with damage of all kinds, and looks up keys in those that can be opened.
+// TestDamage opens files with several kinds of damage, and looks up keys if a file can be opened.
 func TestDamage(t *testing.T) {
 	eachReader(t, func(t *testing.T, v variant) {
-		room, o := 0, newOpener(t, v) // room: files that may be cut in one place
+		room, o := 0, newOpener(t, v) // room counts the files that may be cut in one place
 		for _, name := range fewer(v, "packed-stash", "compact-clean", "compact-q43", "compact-q41", "compact-q40", "compact-q25", "packed-f12", "packed-f31", "semisorted-f13", "semisorted-f32", "live/halves") {
 			image := mustRead(t, "../../testdata/"+name+".mmf")
 			bits, cuts, opened := damage(o, image, *damaged)
-			// The other copies are intact. A file that is not sealed may end before its room for
-			// checksums.
+			// A changed bit does no harm, because the other copies are intact. A file that is not sealed
+			// may end before its room for checksums.
 			_, sb, g, err := layout.Newest(image[:layout.OffRuntime])
 			must(t, err)
 			wantCuts := 0
@@ -154,17 +154,17 @@ func TestDamage(t *testing.T) {
 				room++
 			}
 			if bits < 1000 || cuts != wantCuts || opened < *damaged/10 {
-				t.Errorf("%s: opened with a changed bit %d, cut %d, with random bytes %d", name, bits, cuts, opened)
+				t.Errorf("%s: %d opened with a changed bit, %d cut, and %d with random bytes", name, bits, cuts, opened)
 			}
 		}
 		if room == 0 {
-			t.Error("no file may be cut anywhere")
+			t.Error("none of the files may be cut in one place")
 		}
 	})
 }
 
-// TestLastLine looks keys up where the last line ends with the region: no load goes beyond it. (A
-// sanitizer sees to that.)
+// TestLastLine looks up keys in files whose last line ends where the region ends. No load may go beyond
+// it. (A sanitizer checks that.)
 func TestLastLine(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		o := newOpener(t, v)
@@ -183,7 +183,7 @@ func TestLastLine(t *testing.T) {
 	})
 }
 
-// TestNoFilter opens what is no filter file.
+// TestNoFilter opens paths that are not filter files.
 func TestNoFilter(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		in := strings.Join([]string{"/nowhere/x", t.TempDir(), "/dev/null", "readers_test.go", "../../testdata/compact-q41.vectors"}, "\n")

@@ -13,10 +13,10 @@ import (
 
 const node = "node" // stands for a compiler in a variant
 
-// maxModule is what a page loads for its lookups.
+// maxModule limits the bytes of the module, which a page loads for its lookups.
 const maxModule = 12 << 10
 
-// nodeWorks reports whether there is a Node that has what the module needs.
+// nodeWorks reports whether Node is installed and new enough for the module.
 var nodeWorks = sync.OnceValue(func() bool {
 	return run(node, "-e", "if (parseInt(process.versions.node) < 18) process.exit(1)") == nil
 })
@@ -35,7 +35,7 @@ var nodeScript = sync.OnceValue(func() error {
 	return os.WriteFile(filepath.Join(scratch, "probe.mjs.sh"), []byte(text), 0o777)
 })
 
-// fewer returns every second of the images for Node, which takes longer.
+// fewer returns every second image for Node, which is slow, and all images for other readers.
 func fewer(v variant, images ...string) []string {
 	if v.compiler != node {
 		return images
@@ -47,7 +47,7 @@ func fewer(v variant, images ...string) []string {
 	return some
 }
 
-// TestJS runs the tests of the module: the calls, and servers that lie, hang, and change the file.
+// TestJS runs the tests of the JavaScript module.
 func TestJS(t *testing.T) {
 	if !nodeWorks() {
 		notTested(t, "the reader in JavaScript: there is no node of version 18 or later")
@@ -59,7 +59,7 @@ func TestJS(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// TestModule: the module is small, and imports nothing.
+// TestModule checks that the module is small and imports nothing.
 func TestModule(t *testing.T) {
 	text := mustRead(t, "js/mmapfilter.mjs")
 	if len(text) >= maxModule || strings.Contains(string(text), "import") {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLocks: of the locks of a live file, that of byte 1 says that it may be read. A process that has
-// byte 0 alone is recovering the file, or is about to.
+// TestLocks checks what the locks of a live file mean. If a process has a lock on byte 1, the file may
+// be read. If it has locks on other bytes only, it is recovering the file or about to recover it.
 func TestLocks(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		path := filepath.Join(t.TempDir(), "x.mmf")

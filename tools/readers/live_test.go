@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// What mmf_status says.
+// The statuses that mmf_status returns.
 const (
 	served      = "0"
 	unrecovered = "1"
@@ -30,7 +30,7 @@ const (
 	maybe        = "1"
 )
 
-// create makes a filter with the keys "key 0" to "key 99", synced.
+// create creates a filter, inserts the keys "key 0" to "key 99", and syncs it.
 func create(t *testing.T, path string, opts mmapfilter.Options) *mmapfilter.Filter {
 	t.Helper()
 	opts.Capacity, opts.FalsePositiveRate, opts.Seed = 10_000, 0.0001, 5
@@ -44,8 +44,8 @@ func create(t *testing.T, path string, opts mmapfilter.Options) *mmapfilter.Filt
 	return f
 }
 
-// TestBesideAWriter: a reader sees what a writer has committed, and the file as the writer leaves it,
-// also if the file has a history.
+// TestBesideAWriter checks that a reader sees the operations that a writer has committed, and those in
+// the file after the writer has closed it, even if the file has a history.
 func TestBesideAWriter(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		besideAWriter(t, v, mmapfilter.Options{})
@@ -73,7 +73,8 @@ func TestBesideAWriter(t *testing.T) {
 	})
 }
 
-// besideAWriter reads a filter with the options while a writer has it open. It returns the path.
+// besideAWriter reads a filter with the given options while a writer has it open, and after its close.
+// It returns the path.
 func besideAWriter(t *testing.T, v variant, opts mmapfilter.Options) string {
 	path := filepath.Join(t.TempDir(), "x.mmf")
 	f := create(t, path, opts)
@@ -93,7 +94,7 @@ func besideAWriter(t *testing.T, v variant, opts mmapfilter.Options) string {
 	return path
 }
 
-// copyFile copies a file, if it is there.
+// copyFile copies a file, if it exists.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -106,7 +107,7 @@ func copyFile(t *testing.T, from, to string) {
 	must(t, err)
 }
 
-// TestWriterDied: a file that a dead writer left says "maybe" until it is recovered.
+// TestWriterDied checks that lookups in the file of a dead writer answer "maybe" until it is recovered.
 func TestWriterDied(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		for _, name := range []string{"halves", "compact", "kept"} {
@@ -122,7 +123,7 @@ func TestWriterDied(t *testing.T) {
 			if _, err := mmapfilter.Recover(path); err != nil {
 				t.Fatal(err)
 			}
-			s.want(name+" before it asks", "kabsent", maybe)
+			s.want(name+" recovered, before the reader asks for the status", "kabsent", maybe)
 			s.want(name+" recovered", "s", served)
 			f, err := mmapfilter.OpenReadOnly(path, nil)
 			must(t, err)
@@ -136,8 +137,9 @@ func TestWriterDied(t *testing.T) {
 	})
 }
 
-// TestLostSuperblock: if the superblock that says that a file is live is lost, an older one counts,
-// and the log is ahead of it (L2). A log that a clean close has not removed is not.
+// TestLostSuperblock damages the superblock that says that a file is live. Then an older superblock is
+// in force, and readers must notice that the log is ahead of it (L2). A log that a clean close failed to
+// remove is not ahead.
 func TestLostSuperblock(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		dir := t.TempDir()
@@ -157,7 +159,7 @@ func TestLostSuperblock(t *testing.T) {
 		}
 		must(t, os.WriteFile(copied, data, 0o666))
 		if _, err := mmapfilter.OpenReadOnly(copied, nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
-			t.Errorf("Go opens it: %v", err)
+			t.Errorf("Go opens the file: %v", err)
 		}
 		s := openSession(t, v, copied)
 		s.want("a lost superblock", "s", unrecovered)
@@ -170,8 +172,8 @@ func TestLostSuperblock(t *testing.T) {
 	})
 }
 
-// TestLeftLog: of the logs beside a file at rest, only one that has operations of a later
-// generation of this file says that a superblock is lost (L2).
+// TestLeftLog puts logs beside a file at rest. A superblock is lost (L2) only if the log has operations
+// of a later generation of this file.
 func TestLeftLog(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		dir := t.TempDir()
@@ -180,7 +182,7 @@ func TestLeftLog(t *testing.T) {
 		must(t, err)
 		built.Close()
 		copyFile(t, path, copied)
-		f, err := mmapfilter.Open(path, nil) // the first operation gives it another UUID
+		f, err := mmapfilter.Open(path, nil) // the first operation gives this file another UUID than copied has
 		if err == nil {
 			err = errors.Join(f.Insert([]byte("late")), f.Sync())
 		}
@@ -229,7 +231,7 @@ func TestLeftLog(t *testing.T) {
 			}
 		}
 		must(t, os.WriteFile(copied+".stash", own, 0o666))
-		if v.flags != sanitized { // with too few files, nothing says that there is no log
+		if v.flags != sanitized { // a reader that may open no more files cannot know that there is no log
 			got := output(t, strings.NewReader(copied), "sh", "-c", `ulimit -n 4 && exec "$0" opens`, probe(t, v))
 			if want := "0 " + unrecovered + " 100\n"; string(got) != want {
 				t.Errorf("too many open files: %q, not %q", got, want)
@@ -238,7 +240,7 @@ func TestLeftLog(t *testing.T) {
 	})
 }
 
-// TestDirectory: the path of a filter is that of its opening, whatever the working directory is later.
+// TestDirectory checks that a reader finds the path of its filter even if the working directory changes.
 func TestDirectory(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		dir := t.TempDir()
@@ -263,8 +265,8 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
-// TestOtherFile: a file whose place another one has taken, by a rebuild or a build, says so, and says
-// "maybe" for good.
+// TestOtherFile replaces a file by a rebuild or a build. The status of the old file must say so, and its
+// lookups must answer "maybe" from then on.
 func TestOtherFile(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		path := filepath.Join(t.TempDir(), "x.mmf")
@@ -290,9 +292,9 @@ func TestOtherFile(t *testing.T) {
 	})
 }
 
-// TestCounters sets the epoch and each counter in turn to an odd number, as a writer that died may leave
-// it, and compares the answers with those of Go: "maybe" for the keys whose places it guards, and no
-// others.
+// TestCounters sets the epoch and each removal counter in turn to an odd number, as a dead writer may
+// leave it, and compares the answers with those of Go. Only keys whose places are guarded by the counter
+// may be answered "maybe".
 func TestCounters(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		for _, opts := range []mmapfilter.Options{
@@ -343,11 +345,11 @@ func TestCounters(t *testing.T) {
 				set(int(word), 8)
 			})
 			if maybes < len(keys) || maybes > 6*len(keys) {
-				t.Errorf("%v: %d keys are maybe", opts.Layout, maybes)
+				t.Errorf("%v: with odd counters, %d lookups answer \"maybe\"", opts.Layout, maybes)
 			}
 			set(layout.RuntimeEpoch, 3)
 			if n := check("the epoch is odd"); n != len(keys) {
-				t.Errorf("%d keys are maybe", n)
+				t.Errorf("with an odd epoch, %d keys are answered \"maybe\"", n)
 			}
 			s.want("a recovery after the opening", "s", served)
 			set(layout.RuntimeEpoch, layout.Superseded)
@@ -355,20 +357,20 @@ func TestCounters(t *testing.T) {
 			check("superseded")
 			set(layout.RuntimeEpoch, 4)
 			if n := check("all are even"); n != 0 {
-				t.Errorf("%d keys are maybe", n)
+				t.Errorf("with even words, %d keys are answered \"maybe\"", n)
 			}
 		}
 	})
 }
 
-// scenes returns a file with what a writer has stored, and keys that are there meanwhile.
+// scenes returns a file with the stores of writers, and with keys that are present meanwhile.
 var scenes = sync.OnceValues(func() (path string, err error) {
 	path = filepath.Join(scratch, "scenes")
 	return path, run("go", "test", "../../mmapfilter/internal/writer", "-run", "^TestSchedules$/^another_process$|^TestRecoverySchedules$", "-args", "-scenes", path)
 })
 
-// TestSchedules makes the stores of operations and of recoveries between the loads of a lookup, in all
-// ways that cut them in three.
+// TestSchedules makes the stores of operations and recoveries in three pieces, between the loads of a
+// lookup, in all ways to divide them.
 func TestSchedules(t *testing.T) {
 	path, err := scenes()
 	must(t, err)
@@ -377,7 +379,7 @@ func TestSchedules(t *testing.T) {
 	})
 }
 
-// TestThreads runs a writer and readers in one process, whose memory -fsanitize=thread sees.
+// TestThreads runs a writer and readers in one process, where -fsanitize=thread checks their accesses.
 func TestThreads(t *testing.T) {
 	path, err := scenes()
 	must(t, err)

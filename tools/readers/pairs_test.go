@@ -16,10 +16,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestPairs has the readers look keys up beside and after each feature that writes
-// (mmapfilter/pairs.md): one in C that has had the file open since before, one that opens it afterwards,
-// and one in Python. None says "certainly not" of a key that is there; those that open it afterwards say
-// so of others.
+// TestPairs pairs the readers with each feature that writes: see mmapfilter/pairs.md. One reader in C
+// has the file open before the feature is used; another one, and one in Python, open it afterwards. All
+// must find the present keys. The two that open it afterwards must answer "certainly not" for absent
+// keys.
 func TestPairs(t *testing.T) {
 	interpreter, library := python(t)
 	each(t, func(t *testing.T, v variant) {
@@ -62,7 +62,7 @@ for path in sys.argv[2:]:
 	})
 }
 
-// install puts a file in the place of another one.
+// install replaces the file to by the file from.
 func install(from, to string) error {
 	f, err := mmapfilter.Install(context.Background(), from, to, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func install(from, to string) error {
 	return f.Close()
 }
 
-// pairUses has what is done to a filter with 100 keys, until it has the key "late" and is closed.
+// pairUses has uses of features. Each is given a filter with 100 keys, and adds the key "late".
 var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 	"KeepHashes": func(_ string, f *mmapfilter.Filter) error { return f.Insert([]byte("late")) },
 	"AutoGrow": func(_ string, f *mmapfilter.Filter) error {
@@ -128,17 +128,17 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 		err = os.WriteFile(path, data, 0o666)
 		repaired, err2 := mmapfilter.Repair(context.Background(), path, nil)
 		if !repaired {
-			err = errors.Join(err, errors.New("it is not damaged"))
+			err = errors.Join(err, errors.New("Repair has found no damage"))
 		}
 		return errors.Join(err, err2)
 	},
 	"DiscardLog": func(path string, f *mmapfilter.Filter) error {
 		err := errors.Join(f.Insert([]byte("late")), f.Checkpoint(context.Background()))
-		left, err2 := os.ReadFile(path) // as a kill leaves it
+		left, err2 := os.ReadFile(path) // what a kill would leave
 		err = errors.Join(err, err2, f.Close(), os.WriteFile(path, left, 0o666))
 		found, err2 := mmapfilter.DiscardLog(path)
 		if !found.Discarded {
-			err = errors.Join(err, errors.New("nothing is discarded"))
+			err = errors.Join(err, errors.New("DiscardLog has discarded nothing"))
 		}
 		return errors.Join(err, err2)
 	},
@@ -147,7 +147,7 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 		_, err2 := f.Snapshot(context.Background(), path+".copy")
 		return errors.Join(err, err2, f.Close(), install(path+".copy", path))
 	},
-	"Changes": func(path string, f *mmapfilter.Filter) error { // and a replica that has applied them
+	"Changes": func(path string, f *mmapfilter.Filter) error { // a replica that has applied them replaces the filter
 		at, err := f.Snapshot(context.Background(), path+".copy")
 		var set bytes.Buffer
 		err2 := f.Insert([]byte("late"))

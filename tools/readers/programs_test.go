@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestBuilds builds the shared object, and a program in C++ that asks a filter, without a warning.
+// TestBuilds builds the shared object, and a program in C++ that looks up keys. There must be no
+// warnings.
 func TestBuilds(t *testing.T) {
 	header := filepath.Join(scratch, "c", "mmapfilter.h")
 	source := filepath.Join(scratch, "example.cc")
@@ -39,7 +40,7 @@ int main(int argc, char **argv) {
 		}
 		program := filepath.Join(scratch, "example")
 		if run(v.compiler, "-x", "c++", "-std=c++17", "-fsyntax-only", "-include", "string_view", os.DevNull) != nil {
-			shout("%s: it compiles no C++ here", v.compiler)
+			shout("%s does not compile C++ here", v.compiler)
 			continue
 		}
 		if err := run(v.compiler, append(strings.Fields(strings.Replace(warnings, "c11", "c++17", 1)), "-O2", source, "-o", program)...); err != nil {
@@ -50,8 +51,8 @@ int main(int argc, char **argv) {
 	}
 }
 
-// TestMacros builds a program that asks for less of the system than the header needs: it works, or the
-// compiler says what to do.
+// TestMacros builds programs whose feature macros ask for less of the system than the header needs. A
+// program must work, or the compiler must say what to do.
 func TestMacros(t *testing.T) {
 	const include, other = "#define MMF_IMPLEMENTATION\n#include \"c/mmapfilter.h\"\n", "#include <stdio.h>\n"
 	const body = "int main(int argc, char **argv) { mmf_filter *f; return argc < 2 || mmf_open(argv[1], &f) < 0; }\n"
@@ -74,8 +75,8 @@ func TestMacros(t *testing.T) {
 	}
 }
 
-// TestOtherMachines: where the words of a file cannot be read as they are, nothing compiles, and
-// the compiler says why.
+// TestOtherMachines checks that the header does not compile for machines that cannot read the words of a
+// file as they are, and that the compiler says why.
 func TestOtherMachines(t *testing.T) {
 	cc := compiler(t)
 	args := append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-fsyntax-only", "-w")
@@ -104,7 +105,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestCheck compares mmfcheck with the command of this module.
+// TestCheck compares mmfcheck with "mmapfilter check".
 func TestCheck(t *testing.T) {
 	v := variant{compiler(t), plain}
 	dir := t.TempDir()
@@ -149,7 +150,7 @@ func TestCheck(t *testing.T) {
 				got, gotStatus := asked(mmfcheck, append(flags[:len(flags):len(flags)], path), in)
 				statuses[status]++
 				if got != want || gotStatus != status {
-					t.Errorf("%q of %s, about %.40q: status %d and %.80q, not %d and %.80q", flags, path, in, gotStatus, got, status, want)
+					t.Errorf("%q %s, input %.40q: status %d and %.80q, not %d and %.80q", flags, path, in, gotStatus, got, status, want)
 				}
 				if path == dead {
 					break
@@ -170,11 +171,11 @@ func TestCheck(t *testing.T) {
 	if statuses[0] == 0 || statuses[1] == 0 || statuses[2] == 0 {
 		t.Errorf("statuses %v", statuses)
 	}
-	// What mmfcheck does not read is refused: its keys would be missed.
+	// mmfcheck refuses a filter with a key format that it does not know, because it would miss keys.
 	if _, status := asked(mmfcheck, []string{hexed}, "00ff\n"); status != 2 {
 		t.Errorf("keys in hex: status %d", status)
 	}
-	// So is packed input, and no other.
+	// Packed input is refused, and no other input.
 	for _, in := range []string{"\x1f\x8b\x08\x00packed", "\x1f\x8b", "\x1f\x8b\nkey 1", "\x28\xb5\x2f\xfdx", "\x5a\x2a\x4d\x18\nkey 1\n", "\x28\xb5\x2f", "\x1f", "\x1fkey 1\nkey 1\n", "\x50\x2a\nkey 1\n"} {
 		want, status := asked(command, []string{"check", "-n", filter}, in)
 		if got, gotStatus := asked(mmfcheck, []string{"-n", filter}, in); got != want || gotStatus != status {
@@ -192,7 +193,7 @@ func TestCheck(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	for _, key := range []string{"k\n", "\x1f\x8bxx\n"} { // and no line but the first tells that the input is packed
+	for _, key := range []string{"k\n", "\x1f\x8bxx\n"} { // only the first line can mean that the input is packed
 		fmt.Fprint(in, key)
 		line := make([]byte, len(key))
 		if n, err := out.Read(line); err != nil || string(line[:n]) != key {
@@ -232,8 +233,8 @@ func TestPython(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// TestMissing: where a compiler or an interpreter is there and does not work, TestKill of tools/kill
-// runs without it.
+// TestMissing checks that TestKill of tools/kill runs without a compiler or an interpreter that is
+// installed but does not work.
 func TestMissing(t *testing.T) {
 	cc := compiler(t)
 	dir, path := t.TempDir(), os.Getenv("PATH")

@@ -18,12 +18,12 @@ import (
 )
 
 var (
-	manyKeys = flag.Int("keys", 20_000, "how many present keys of a filter are asked, and as many absent ones")
-	damaged  = flag.Int("damaged", 50, "how many files with random damage are opened, for each layout")
-	sanitize = flag.Bool("sanitize", false, "ask what gcc and clang build, one of them with sanitizers")
+	manyKeys = flag.Int("keys", 20_000, "number of present keys, and of absent keys, that are looked up in a filter")
+	damaged  = flag.Int("damaged", 50, "number of files with random damage that are opened, for each golden file")
+	sanitize = flag.Bool("sanitize", false, "test the programs that gcc and clang build, those of one of them with sanitizers")
 )
 
-var scratch string // a directory of the whole run, with the sources
+var scratch string // a directory for the whole run, with the sources
 
 // must ends the test if err is not nil.
 func must(tb testing.TB, err error) {
@@ -53,7 +53,7 @@ func runAll(m *testing.M) int {
 	return m.Run()
 }
 
-// notTested ends a test, and says loudly what it did not test: also without -v.
+// notTested skips a test, and prints what was not tested, even without -v.
 func notTested(t *testing.T, format string, args ...any) {
 	t.Helper()
 	shout(format, args...)
@@ -82,11 +82,11 @@ const (
 	plain     = "-O2"
 	sanitized = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 	threaded  = "-g -O1 -fsanitize=thread"
-	native    = "-O2 -march=native" // compact has other code where there are bit instructions
+	native    = "-O2 -march=native" // compact has other code for processors with bit instructions
 )
 
-// variants are those that a test goes through: what cc makes; with -sanitize, gcc and clang, one of
-// them with sanitizers.
+// variants returns the variants that tests run with: that of cc or, with -sanitize, those of gcc and
+// clang, one of which has sanitizers.
 func variants(t *testing.T) []variant {
 	t.Helper()
 	if !*sanitize {
@@ -133,17 +133,18 @@ func compiler(t *testing.T) string {
 
 var workingCompiler = sync.OnceValue(func() string { return compilerOf(scratch) })
 
-// works reports whether programs can be built with these flags, and run: sanitizers come in
-// packages of their own.
+// works reports whether programs can be built with these flags, and run. Sanitizers, for example, may
+// not be installed.
 func works(cc, flags string) bool {
 	source, program := filepath.Join(scratch, "works.c"), filepath.Join(scratch, "works")
 	return os.WriteFile(source, []byte("#include <stdio.h>\nint main(void) { return 0; }\n"), 0o666) == nil &&
 		run(cc, append(strings.Fields(flags), source, "-o", program)...) == nil && run(program) == nil
 }
 
-var built sync.Map // from names of programs to what builds them once
+var built sync.Map // from the paths of programs to functions that build them once
 
-// program builds a C file of this package, without a warning, once in a run. It returns the path.
+// program builds a C file of this package once in a run, and returns the path of the program. A warning
+// ends the test.
 func program(t *testing.T, name string, v variant, more ...string) string {
 	t.Helper()
 	out := filepath.Join(scratch, strings.NewReplacer("/", "_", " ", "", "=", "", ",", "").Replace(name+v.String()))
@@ -163,7 +164,7 @@ func probe(t *testing.T, v variant) string {
 	return program(t, "probe", v)
 }
 
-// output runs a program and returns what it prints. A sanitizer that finds something ends it.
+// output runs a program and returns its output. A sanitizer that finds an error makes the program fail.
 func output(t *testing.T, in io.Reader, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -182,7 +183,7 @@ func record(dst, key []byte) []byte {
 	return append(dst, key...)
 }
 
-// each runs a test for every variant, at the same time and after the test that calls it.
+// each runs a test for every variant, in parallel, once the function that calls each has returned.
 func each(t *testing.T, test func(t *testing.T, v variant)) {
 	for _, v := range variants(t) {
 		t.Run(v.String(), func(t *testing.T) {
@@ -192,7 +193,7 @@ func each(t *testing.T, test func(t *testing.T, v variant)) {
 	}
 }
 
-// eachReader is each, with the reader in JavaScript, for what it answers too.
+// eachReader does what each does, for the reader in JavaScript, too.
 func eachReader(t *testing.T, test func(t *testing.T, v variant)) {
 	t.Run(node, func(t *testing.T) {
 		t.Parallel()
@@ -238,7 +239,7 @@ func start(t *testing.T, v variant, args ...string) *session {
 	}()
 	t.Cleanup(func() {
 		in.Close()
-		for range s.lines { // until it ends
+		for range s.lines { // until the probe ends
 		}
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the session: %v: %s", err, &errs)
@@ -267,7 +268,7 @@ func (s *session) want(what, command, want string) {
 	}
 }
 
-// An opener is a probe that opens what is written to a file.
+// An opener is a probe that opens the images that are written to a file.
 type opener struct {
 	*session
 	file *os.File

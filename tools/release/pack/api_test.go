@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// TestAPI checks that CHANGELOG.md names each change of the public API that can break a program. Before
-// the first release, the record may be made anew instead: go run ./tools/release -api
+// TestAPI checks that CHANGELOG.md names each change of the public API that can break a program. Until
+// the first release, the API may be recorded anew instead: go run ./tools/release -api
 func TestAPI(t *testing.T) {
 	for _, change := range readTree("../../..").unannounced() {
-		t.Errorf("the changelog does not name it: %s", change)
+		t.Errorf("CHANGELOG.md does not name this change: %s", change)
 	}
 }
 
-// TestUnannounced changes the API of a module in every way that counts.
+// TestUnannounced changes the API of a module in every way that can break a program.
 func TestUnannounced(t *testing.T) {
 	const code = "package mmapfilter\n\ntype T struct{ A, B int }\n\nfunc (*T) M() {}\n\nfunc F(int) {}\n\nfunc H(int) {}\n\ntype I interface{ M() }\n"
 	const changelog = "## v0.2.0 (not released)\n\n### Changed\n\nOf `I.N`, no item.\n\n- `F`\n  takes text. H, too.\n\n" +
@@ -36,7 +36,7 @@ func TestUnannounced(t *testing.T) {
 	tree := readTree(dir)
 	tree.recordAPI()
 	if changes := tree.changesAPI(); changes != nil {
-		t.Errorf("nothing has changed, and it says %q", changes)
+		t.Errorf("nothing has changed, but the changes are %q", changes)
 	}
 	write(dir, map[string]string{
 		"mmapfilter/m.go":           "package mmapfilter\n\ntype T struct{ A int }\n\nfunc F(string) {}\n\nfunc G() {}\n\nfunc H(string) {}\n\ntype I interface{ M(); N() }\n",
@@ -51,7 +51,7 @@ func TestUnannounced(t *testing.T) {
 		"! x.org/m/recovery: R.A: changed from int to string", "! x.org/m: mmapfilter/gone: is gone",
 	}
 	if got := slices.Sorted(slices.Values(tree.unannounced())); !slices.Equal(got, want) {
-		t.Errorf("%q, not %q, of %q", got, want, tree.changesAPI())
+		t.Errorf("%q, not %q, of the changes %q", got, want, tree.changesAPI())
 	}
 	write(dir, map[string]string{"mmapfilter/m.go": "package mmapfilter\n\nthis is no Go\n"})
 	err := func() (err error) {
@@ -60,6 +60,6 @@ func TestUnannounced(t *testing.T) {
 		return nil
 	}()
 	if kept, _ := filepath.Glob(filepath.Join(dir, apiDir, "*.export")); err == nil || len(kept) != 7 {
-		t.Errorf("what does not compile is recorded: %v, %q", err, kept)
+		t.Errorf("an API that does not compile is recorded: %v, %q", err, kept)
 	}
 }

@@ -16,13 +16,14 @@ import (
 	"time"
 )
 
-// What a program that imports package mmapfilter may link, beside this module.
+// libraryLinks are the modules that a program that imports package mmapfilter may link beside this one.
 const libraryLinks = "github.com/edsrzf/mmap-go github.com/klauspost/cpuid/v2 github.com/klauspost/crc32 github.com/zeebo/xxh3 golang.org/x/sys"
 
-// A guide is what the README of a guard shows: a command, a program before and after, what it prints.
+// A guide is what the README of a guard shows: a command, a program without and with the guard, and what
+// the program prints.
 type guide struct{ get, before, after, prints string }
 
-// readGuide reads a README. The program is in a block that is a diff.
+// readGuide reads a README, in which the two programs are in a block that is a diff.
 func readGuide(name string) (g guide) {
 	diff := false
 	for line := range strings.Lines(string(must(os.ReadFile(name)))) {
@@ -48,13 +49,14 @@ func readGuide(name string) (g guide) {
 	return g
 }
 
-// A consumer has a proxy that serves the tree, which its environment names.
+// A consumer gets modules from a proxy that serves the tree. env names the proxy.
 type consumer struct {
 	tree *tree
 	env  []string
 }
 
-// module makes a module of files, and has a command get what they need, at the version of the tree.
+// module creates a module with the given files, and runs the command get, which must get the module at
+// path in the version of the tree.
 func (c consumer) module(t *testing.T, get, path string, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -69,15 +71,15 @@ func (c consumer) module(t *testing.T, get, path string, files map[string]string
 	return dir
 }
 
-// TestConsumers does what someone does who has a proxy and an empty folder: it gets a module by its
-// version, builds the program of testdata/consumer or of a README, and runs it twice. The program links
-// what it needs and what the store needs, and nothing else; it needs no newer Go than the table says.
-// The program as it was, without the guard, prints the same, but for the last line.
+// TestConsumers does what a user with a proxy and an empty directory does: it gets a module by its
+// version, builds the program of testdata/consumer or of a README, and runs it twice. The program must
+// link only modules that it or the store needs, and must need the Go version in the table. Without the
+// guard, the program must print the same, except the last line.
 func TestConsumers(t *testing.T) {
 	tree, proxy := readTree("../../.."), t.TempDir()
 	tree.writeProxy(proxy)
-	// Without paths, Go compiles nothing again that the last run compiled. Sums were checked on the way
-	// to the cache.
+	// With -trimpath, Go does not compile again what the last run compiled. The sums of other modules
+	// were checked when they came into the cache.
 	env := append(consume(proxy, t.TempDir()), "GOFLAGS=-modcacherw -trimpath", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GONOSUMDB=*")
 	all, root := consumer{tree, env}, tree.modules[0].path()
 	const rest = "apple may be in: true\npotato may be in: false\n"
@@ -135,15 +137,15 @@ func TestConsumers(t *testing.T) {
 		if g.before != "" {
 			got := run(filepath.Join(dir, "before"), nil, "./program")
 			if last, ok := strings.CutPrefix(g.prints, got); !ok || strings.Count(last, "\n") != 1 {
-				t.Errorf("before there was %s, the program prints\n%s", c.program, got)
+				t.Errorf("without %s, the program prints\n%s", c.program, got)
 			}
 		}
 	}
 	t.Run("adapter", func(t *testing.T) { testAdapter(t, all) })
 }
 
-// testAdapter runs the example of package guard in a module of its own. The change that the README of
-// the package shows is in it.
+// testAdapter runs the example of package guard in a module of its own. The example must have the
+// program that the README of the package shows.
 func testAdapter(t *testing.T, c consumer) {
 	const path = "/mmapfilter/guard"
 	g, name := readGuide("../../.."+path+"/README.md"), "example_test.go"
@@ -155,8 +157,9 @@ func testAdapter(t *testing.T, c consumer) {
 	run(dir, c.env, "go", "test", "-run", "^Example$", ".")
 }
 
-// TestArchives makes archives twice, from two clones of the last commit in folders of different names,
-// and compares bytes. Then it installs the Debian package below a folder, and looks at what is there.
+// TestArchives builds archives twice, from two clones of the last commit in directories with different
+// names, and compares their bytes. Then it installs the Debian package below a directory, and checks its
+// files.
 func TestArchives(t *testing.T) {
 	here := must(filepath.Abs("../../.."))
 	var made [2]string
@@ -165,13 +168,13 @@ func TestArchives(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), strings.Repeat("clone", i+1))
 		git(here, "clone", "-q", here, dir)
 		readTree(dir).writeArchives(made[i], []string{"linux/amd64"})
-		here = dir // whose last commit nobody changes
+		here = dir // the last commit of a clone stays the same
 	}
 	version := readTree(here).version
 	names := []string{"SHA256SUMS", "mmapfilter-" + version + "-linux-amd64.tar.gz", "mmapfilter_" + version[1:] + "_amd64.deb"}
 	for _, name := range names {
 		if string(must(os.ReadFile(filepath.Join(made[0], name)))) != string(must(os.ReadFile(filepath.Join(made[1], name)))) {
-			t.Errorf("%s has other bytes the second time", name)
+			t.Errorf("%s has other bytes in the second archive", name)
 		}
 	}
 	run(made[0], nil, "sha256sum", "--check", "--strict", names[0])
@@ -205,7 +208,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// testUnit starts what the unit of an installed package starts, as far as that works without systemd.
+// testUnit runs the command of the unit of an installed package, as far as that works without systemd.
 func testUnit(t *testing.T, root, command string) {
 	unit := string(must(os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/mmapfilter.service"))))
 	here := filepath.Join(t.TempDir(), "mmapfilter.service")
@@ -217,12 +220,12 @@ func testUnit(t *testing.T, root, command string) {
 	words, _, _ = strings.Cut(words, "\n")
 	words = strings.NewReplacer("%S/mmapfilter", filepath.Join(root, "none"), "$FLAGS", "--listen 127.0.0.1:0").Replace(words)
 	out, err := exec.Command(command, strings.Fields(words)...).CombinedOutput()
-	if !found || err == nil || !strings.Contains(string(out), "no such file or directory") { // it comes as far as the directory
+	if !found || err == nil || !strings.Contains(string(out), "no such file or directory") { // the command fails only when it opens the directory
 		t.Errorf("%s: %v, %s", words, err, out)
 	}
 }
 
-// TestZip makes an archive for Windows of made files, and reads it.
+// TestZip builds an archive for Windows from two small files, and reads it.
 func TestZip(t *testing.T) {
 	b := &builder{tree: &tree{version: "v0.2.0"}, made: time.Unix(1e9, 0), files: fstest.MapFS{}}
 	b.add("mmapfilter.exe", []byte("program"), 0o755)

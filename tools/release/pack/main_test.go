@@ -31,7 +31,7 @@ func TestCaught(t *testing.T) {
 	t.Error(ends(func() { panic("another") }))
 }
 
-// TestFlags checks what is refused before anything is read.
+// TestFlags checks that wrong flags are refused before anything is read.
 func TestFlags(t *testing.T) {
 	for args, says := range map[string]string{
 		"-tag -api":            "not -api -tag",
@@ -47,7 +47,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestGate checks that the gate runs all its steps, whatever the environment says.
+// TestGate checks that a release requires a gate that has run all its steps, whatever variables are set.
 func TestGate(t *testing.T) {
 	t.Setenv("SKIP", "race")
 	t.Setenv("FUZZRUNS", "1")
@@ -71,7 +71,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestCommitted checks what is refused of trees and folders, and that tags are made together.
+// TestCommitted checks which trees and directories are refused, and that all tags are made or none.
 func TestCommitted(t *testing.T) {
 	dir := clone(t, map[string]string{
 		"CHANGELOG.md": "## v0.2.0 (2026-02-30)\n", "go.mod": "module x.org/m\n",
@@ -92,7 +92,7 @@ func TestCommitted(t *testing.T) {
 			t.Errorf("%v, not %q", err, says)
 		}
 	}
-	refused("CHANGELOG.md", tree.committed) // which git status would not list
+	refused("CHANGELOG.md", tree.committed) // as configured, git status would not list this file
 	git(dir, "add", ".")
 	git(dir, "commit", "-q", "-m", "first")
 	tree.committed()

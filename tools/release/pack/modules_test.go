@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// clone makes a repository of files, which are not committed.
+// clone creates a repository with the given files, which are not committed.
 func clone(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func write(dir string, files map[string]string) {
 	}
 }
 
-// TestTree checks that all modules of the repository agree with CHANGELOG.md, and one another.
+// TestTree checks that all modules of the repository agree with CHANGELOG.md and with one another.
 func TestTree(t *testing.T) {
 	tree := readTree("../../..")
 	for _, p := range tree.problems() {
@@ -87,7 +87,7 @@ func TestProblems(t *testing.T) {
 		{"go.mod", "module x.org/m\n\nreplace y.org/y => ../y\n", "go.mod has a replace: go install would refuse"},
 	} {
 		if got := said(c.name, c.text); !strings.Contains(got, c.says) {
-			t.Errorf("%s %q: %q, which does not say %q", c.name, c.text, got, c.says)
+			t.Errorf("%s %q: the problems are %q, without %q", c.name, c.text, got, c.says)
 		}
 	}
 }

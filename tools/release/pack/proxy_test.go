@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTagsAreTheProxy checks that the tags give Go the modules that the proxy serves, byte for byte: it
-// makes them in a clone of the last commit, which Go takes for the repository at GitHub.
+// TestTagsAreTheProxy checks that Go gets the same bytes of each module from the proxy and by the tags.
+// The tags are made in a clone of the last commit, which Go uses in place of the repository on GitHub.
 func TestTagsAreTheProxy(t *testing.T) {
 	dir, proxy := filepath.Join(t.TempDir(), "clone"), t.TempDir()
 	here := must(filepath.Abs("../../.."))
