@@ -12,8 +12,8 @@ import (
 
 const minBudget = 1 << 20 // bytes
 
-// configOf returns a Config for a filter of a shape, without a limit on keys. Build must place
-// all keys up to the usual design load, or a lower one if the stash would not suffice.
+// configOf returns a Config for a filter of a shape, without a limit on keys. Build must place all keys
+// up to the usual design load, or up to a lower load if the stash would be too small.
 func configOf(s tabletest.Shape) Config {
 	return Config{
 		Seed:         1,
@@ -35,8 +35,8 @@ func configOf(s tabletest.Shape) Config {
 	}
 }
 
-// spilling returns a Config with which hashes go to a temporary file if there are more than
-// about 40,000 keys.
+// spilling returns a Config with which hashes go to a temporary file if there are more than about 40,000
+// keys.
 func spilling() Config {
 	c := configOf(tabletest.Compact(41, 7))
 	c.MemoryBudget = minBudget
@@ -59,7 +59,7 @@ func newTestDraft(tb testing.TB) *osfile.Draft {
 	return d
 }
 
-// TestChecksItself: a lost key, a line that breaks a rule and a stash entry that no lookup
+// TestChecksItself checks that a lost key, a line that breaks a rule and a stash entry that no lookup
 // reaches make Build fail.
 func TestChecksItself(t *testing.T) {
 	for name, c := range map[string]struct {

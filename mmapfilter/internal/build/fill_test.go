@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// buildHashes runs the steps of Build with hashes in place of keys. It returns the builder,
-// whose draft exists until the test ends, and the bytes that it stored.
+// buildHashes runs the steps of Build with hashes in place of keys. It returns the builder, whose draft
+// exists until the test ends, and the bytes that the builder stored.
 func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []byte, err error) {
 	b = &builder{Config: c, draft: newTestDraft(t)}
 	defer b.close()
@@ -38,9 +38,9 @@ func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []
 	return b, bytes.Clone(b.draft.Data[layout.OffRuntime:b.plan.Geometry.OffTable]), nil
 }
 
-// TestBuildOfAnyHashes: for any hashes, any number of them relative to the capacity, any order
-// and any number of workers, all are in the file, and items away from home have their overflow
-// bits there; or the file is full.
+// TestBuildOfAnyHashes builds files from any hashes, in any order, of any number relative to the
+// capacity, and with any number of workers. Unless the file is full, all hashes must be in it, and the
+// overflow bits of items away from home must be set. Another order must give the same bytes.
 func TestBuildOfAnyHashes(t *testing.T) {
 	all := tabletest.Shapes()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -94,9 +94,9 @@ func TestBuildOfAnyHashes(t *testing.T) {
 	})
 }
 
-// TestRanges covers P9 for several ranges: few items are left when all ranges are filled, every item
-// is found, exactly the overflow bits are set that items need, and the file does not depend on the
-// number of workers.
+// TestRanges covers P9 for several ranges. When all ranges are filled, few items may be left, and every
+// item must be found. Exactly those overflow bits must be set that items need. The file must not depend
+// on the number of workers.
 func TestRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	hashes := make([]uint64, 1_500_000)
@@ -133,10 +133,10 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// A heldSource holds back task 0 until another one waits for its turn.
+// A heldSource delays task 0 until the hashes of another task are loaded.
 type heldSource struct {
 	*spool
-	others atomic.Int32 // that were loaded
+	others atomic.Int32 // how many other tasks were loaded
 	first  func() error // ends task 0
 }
 
@@ -151,8 +151,8 @@ func (s *heldSource) load(w *worker, from, to int, drop, distinct bool) ([]uint6
 	return nil, s.first()
 }
 
-// TestWhyFillEnds: tasks that wait for their turn to keep hashes end with the cause of the cancelled
-// context, or with the error of the task that failed, however the tasks are scheduled.
+// TestWhyFillEnds checks that fill returns the cause of the cancelled context, or the error of the task
+// that failed, however the tasks that wait for their turn to keep hashes are scheduled.
 func TestWhyFillEnds(t *testing.T) {
 	why := errors.New("it ends")
 	for _, cancelled := range []bool{true, false} {

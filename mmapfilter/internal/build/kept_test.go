@@ -20,7 +20,7 @@ import (
 
 // A keptFile is a file of hashes in memory.
 type keptFile struct {
-	recovery.HashFile // nil: what is not here is not called
+	recovery.HashFile // nil, because its methods that are not defined here are not called
 	pages             []hashes.Page
 	reads             atomic.Int64
 	onRead            func(n int64) error
@@ -46,8 +46,8 @@ func (f *keptFile) WritePage(number uint64, p *hashes.Page) error {
 	return nil
 }
 
-// A keptMaker makes a file of hashes, and knows which items it has: of each hash their ages, the oldest
-// first. Of times, an age is one second.
+// A keptMaker writes a file of hashes, and knows the items that the file should have. Each second is an
+// age.
 type keptMaker struct {
 	rng     *rand.Rand
 	file    *keptFile
@@ -56,10 +56,10 @@ type keptMaker struct {
 	last    *hashes.Page
 	counted layout.Hashes
 	now     uint64
-	items   map[uint64][]int  // by K7
-	held    map[uint64]uint64 // items that the file of the filter has had, by what the operations did
-	strays  uint64
-	there   []uint64 // with each equal one, and some that have gone
+	items   map[uint64][]int  // by hash, the ages of the items that the history means (K7), the oldest first
+	held    map[uint64]uint64 // by hash, the number of items in the filter file, from the item effects
+	strays  uint64            // items that strays have removed
+	there   []uint64          // all hashes that were inserted, repeated ones too; some have no items any more
 }
 
 const keptAges = hashes.MostAges
@@ -69,8 +69,8 @@ var agesBySecond = &Ages{
 	Tail: func(time uint64) int { return min(int(time/hashes.TimeStep), keptAges-1) },
 }
 
-// newKept makes a file whose base has some items, of the first ages, and those of hash 1 with the given
-// ages.
+// newKept writes a file whose base has base random items, of the first ages, and items of hash 1 with
+// the ages ofOne.
 func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
 	t.Helper()
 	const ages = 4
@@ -107,7 +107,7 @@ func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
 	return k
 }
 
-// hash returns a hash that may have been there before.
+// hash returns a hash, which may have been inserted before.
 func (k *keptMaker) hash() uint64 {
 	switch k.rng.IntN(4) {
 	case 0:
@@ -120,7 +120,8 @@ func (k *keptMaker) hash() uint64 {
 	return k.rng.Uint64()
 }
 
-// do does an operation by K7, whatever it does to the items of the filter's file.
+// do adds an operation to the tail, and to the items what the operation means by K7. Its item effect is
+// partly random.
 func (k *keptMaker) do(t *testing.T, tail *hashes.Tail, op layout.Op, h uint64) {
 	t.Helper()
 	e := hashes.Entry{Op: op, Items: 1, Hash: h, Time: k.now}
@@ -142,7 +143,7 @@ func (k *keptMaker) do(t *testing.T, tail *hashes.Tail, op layout.Op, h uint64) 
 	must(t, tail.Add(e))
 }
 
-// tail appends operations.
+// tail returns a tail with random operations.
 func (k *keptMaker) tail(t *testing.T, operations int) *hashes.Tail {
 	t.Helper()
 	tail := hashes.NewTail(k.at, k.end, k.file.WritePage)
@@ -152,7 +153,8 @@ func (k *keptMaker) tail(t *testing.T, operations int) *hashes.Tail {
 	return tail
 }
 
-// checkpoint appends operations, and ends the page as if it were full: so there are many pages.
+// checkpoint appends random operations, and ends the page as if it were full, so that there are many
+// pages.
 func (k *keptMaker) checkpoint(t *testing.T, operations int) { k.endPage(t, k.tail(t, operations)) }
 
 func (k *keptMaker) endPage(t *testing.T, tail *hashes.Tail) {
@@ -167,7 +169,7 @@ func (k *keptMaker) endPage(t *testing.T, tail *hashes.Tail) {
 	k.counted.Pages, k.counted.Check = k.at.Number, k.at.Before
 }
 
-// lastPage appends the last operations.
+// lastPage appends the last operations, in a page that is not full.
 func (k *keptMaker) lastPage(t *testing.T, operations int) {
 	k.counted, k.last = k.tail(t, operations).End(2)
 }
@@ -176,7 +178,7 @@ func (k *keptMaker) kept() recovery.Kept {
 	return recovery.Kept{File: k.file, Counted: k.counted, Last: k.last, LastNumber: 2}
 }
 
-// want appends the items.
+// want appends the items that the file should have.
 func (k *keptMaker) want(to []keptItem) []keptItem {
 	for h, ages := range k.items {
 		for _, age := range ages {
@@ -204,9 +206,9 @@ func openKept(t *testing.T, ctx context.Context, workers int, budget int64, ages
 	return OpenKept(ctx, Beside(filepath.Join(t.TempDir(), "f")), workers, budget, kept, ages)
 }
 
-// TestKept covers K1 and K7: the items are those that the bases and the operations in the tails mean,
-// each file by itself; whatever the number of workers, of files and of their stretches, and whether the
-// operations have room in memory or not. So are the items that the filter's file has had.
+// TestKept covers K1 and K7: merged files must give the items that the base and the tail of each file
+// mean, whatever the number of workers, files and stretches, and whether or not the operations have room
+// in memory. The numbers of items that the filter files had must be right, too.
 func TestKept(t *testing.T) {
 	const budget = 1 << 20
 	for _, c := range []struct{ inputs, base, pages, operations int }{
@@ -239,7 +241,7 @@ func TestKept(t *testing.T) {
 			name := fmt.Sprintf("%+v, %d workers", c, workers)
 			spilled := c.inputs*c.pages*c.operations > budget/2/16
 			checkKept(t, name, workers, budget, agesBySecond, spilled, all, want)
-			if c.inputs == 1 { // so few seconds that each is an age
+			if c.inputs == 1 { // there are so few seconds that each is an age
 				checkKept(t, name+", ages by history", workers, budget, Joined(Window{}), spilled, all, want)
 			}
 		}
@@ -264,7 +266,7 @@ func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages,
 	if got := len(m.tails.mu.files) > 0; got != spilled {
 		t.Errorf("%s: operations in a file: %t", name, got)
 	}
-	if workers > 1 { // otherwise it is left out where one operation is all there is of a hash
+	if workers > 1 { // without Held, Each takes a short cut for a hash with a single operation
 		m.Held = func(h uint64, items int64, stray uint64) {
 			held[h] -= uint64(items)
 			strays -= stray
@@ -285,17 +287,17 @@ func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages,
 		t.Fatalf("%s: %v", name, err)
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("%s: %d items, not %d, or others", name, len(got), len(want))
+		t.Fatalf("%s: %d items, which differ from the %d that are expected", name, len(got), len(want))
 	}
 	for h, n := range held {
 		if m.Held != nil && (n != 0 || strays != 0) {
-			t.Fatalf("%s: the file had %d items more of hash %#x, and took %d more of others", name, int64(n), h, int64(strays))
+			t.Fatalf("%s: Held reports %d items of hash %#x too few, and %d strays too few", name, int64(n), h, int64(strays))
 		}
 	}
 }
 
-// TestDamagedTail covers K1: the error names the first page of the tails that is wrong, however many
-// workers read them.
+// TestDamagedTail covers K1: the error must name the first wrong page of the tails, however many workers
+// read them.
 func TestDamagedTail(t *testing.T) {
 	const pages = 4*stretchPages + 5
 	undamaged := func() *keptMaker {
@@ -338,7 +340,7 @@ func TestDamagedTail(t *testing.T) {
 	k = good.kept()
 	k.Counted.Pages = first
 	check("the check of another page", first-1, k)
-	for _, page := range []uint64{0, 1, stretchPages, stretchPages + 1} { // its check is right, but not what it says
+	for _, page := range []uint64{0, 1, stretchPages, stretchPages + 1} { // its check is right, but its position is wrong
 		for name, change := range map[string]func(*layout.Position){
 			"another number of operations": func(p *layout.Position) { p.Number++ },
 			"other operations":             func(p *layout.Position) { p.Chain++ },
@@ -361,8 +363,8 @@ func TestDamagedTail(t *testing.T) {
 	}
 }
 
-// TestTailIsCutOff: an error of the system, or a cancelled context, ends what reads a tail, the first
-// time and the second, after at most a stretch for each worker.
+// TestTailIsCutOff checks that a system error or a cancelled context ends the reading of a tail, in the
+// first pass and in the second. After a cancellation, each worker may read at most one more stretch.
 func TestTailIsCutOff(t *testing.T) {
 	const pages, workers = 20 * stretchPages, 3
 	k := newKept(t, 1, 0)
@@ -374,7 +376,7 @@ func TestTailIsCutOff(t *testing.T) {
 		for _, cancelled := range []bool{true, false} {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			k.file.reads.Store(0)
-			var before int64 // reads that began before ctx ended: the other workers read on meanwhile
+			var before int64 // reads that began before ctx ended, including those of other workers
 			k.file.onRead = func(n int64) error {
 				switch {
 				case n != at:
@@ -401,8 +403,8 @@ func TestTailIsCutOff(t *testing.T) {
 	}
 }
 
-// TestPageWriter: pages come to their places in the order in which they were written, and few of them
-// wait for that.
+// TestPageWriter checks that a pageFile writes pages to their places in order, and keeps few of them in
+// memory. The header must be written last.
 func TestPageWriter(t *testing.T) {
 	const pages = 3*writeAtOnce + 5
 	f := new(keptFile)
@@ -426,13 +428,14 @@ func TestPageWriter(t *testing.T) {
 	}
 }
 
-// TestBuildKept covers K7: a filter from the hashes of one that it continues has as many items as the
-// history means, goes on at its position, and names the file that it comes from. One that continues none
-// has a history of its own. Ages that some clock has put more than a day after now are cut back to now.
+// TestBuildKept covers K7: a filter that is built from the hashes of another filter must have as many
+// items as the history means. If it continues the other filter, it must go on at that filter's position
+// and descent, and name its kept hashes. Otherwise it must have a history of its own. An age that a
+// wrong clock has put more than a day after now must become now.
 func TestBuildKept(t *testing.T) {
 	const now, day = 10 * 24 * 3600 * hashes.TimeStep, 24 * 3600 * hashes.TimeStep
 	k := newKept(t, 1, 1000)
-	for range 20 { // mostly repeats, of what has come and gone
+	for range 20 { // many operations repeat hashes that were inserted or deleted before
 		k.checkpoint(t, 500)
 	}
 	for k.now = now + day; k.now <= now+day+hashes.TimeStep; k.now += hashes.TimeStep {
@@ -496,8 +499,8 @@ func TestBuildKept(t *testing.T) {
 	}
 }
 
-// TestOnlyInserts: where nothing but inserts is in a tail, their number is that of the items, and no
-// pass counts them. Every operation that may make an item has a time.
+// TestOnlyInserts checks that a tail of inserts only is recognised, because its items need not be
+// counted then. Every operation that may add an item must be in the range of the ages.
 func TestOnlyInserts(t *testing.T) {
 	for op, want := range map[layout.Op]bool{layout.Insert: true, layout.Delete: false, layout.AtLeastOne: false} {
 		k := newKept(t, 1, 100)
@@ -512,7 +515,7 @@ func TestOnlyInserts(t *testing.T) {
 			t.Errorf("operation %d: %d entries, only inserts %t", op, n, all)
 		}
 		if last := m.ages[len(m.ages)-1].Last; (last == k.now) != (op != layout.Delete) {
-			t.Errorf("operation %d: the last age is of %d", op, last)
+			t.Errorf("operation %d: the last age ends at %d", op, last)
 		}
 		m.Close()
 	}

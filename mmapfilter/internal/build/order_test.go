@@ -11,8 +11,8 @@ import (
 )
 
 // TestOrderDecides covers K7: the meaning of an operation depends on the operations before it in the
-// same file. A delete takes the oldest item, even if a clock was set back. The ages of base are those
-// of items of a base; each operation is a second after the one before, unless the clock is set back.
+// same file, and a delete removes the oldest item, even if a clock was set back. base has the ages of
+// the items of a base. Each operation comes a second after the one before, unless the clock is set back.
 func TestOrderDecides(t *testing.T) {
 	ops := map[rune]layout.Op{'+': layout.Insert, '-': layout.Delete, '1': layout.AtLeastOne}
 	type file struct {
@@ -70,7 +70,7 @@ func TestOrderDecides(t *testing.T) {
 			m, err := openKept(t, context.Background(), 1, 1<<20, agesBySecond, kept...)
 			must(t, err)
 			w, want := new(worker), c.want
-			if distinct && len(want) > 1 { // the youngest: it may not expire too early
+			if distinct && len(want) > 1 { // the youngest is kept, so that the key does not expire early
 				want = want[len(want)-1:]
 			}
 			sorted, err := m.load(w, 0, m.parts(), true, distinct)
@@ -86,8 +86,8 @@ func TestOrderDecides(t *testing.T) {
 	}
 }
 
-// TestEntry covers K7: an entry holds all of an operation, and the entries of a hash come in the order
-// of the history, after the items of the base.
+// TestEntry covers K7: an entry holds all that an operation says, and the entries of a hash are sorted
+// in the order of the history, after the items of the base.
 func TestEntry(t *testing.T) {
 	const mostNumber = 1<<(64-entryNumber) - 1
 	for _, op := range []layout.Op{layout.Insert, layout.Delete, layout.AtLeastOne} {
@@ -99,7 +99,7 @@ func TestEntry(t *testing.T) {
 			before := newEntry(MostInputs-1, keptAges-1, hashes.Entry{Op: layout.AtLeastOne, Items: 1, Hash: 7, Number: mostNumber - 1})
 			item := newEntry(0, 0, hashes.Entry{Op: layout.Insert, Items: 1, Hash: 7})
 			if before.compare(e) >= 0 || e.compare(before) <= 0 || item.compare(before) >= 0 {
-				t.Errorf("operation %d, %d items: it does not come after the one before it", op, items)
+				t.Errorf("operation %d, %d items: the entry does not come after earlier entries", op, items)
 			}
 		}
 	}

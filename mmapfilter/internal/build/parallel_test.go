@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// TestPieces: the pieces of a file have each chunk, byte and line exactly once, in order.
+// TestPieces checks that the pieces of a file have each chunk, byte and line exactly once, in order.
 func TestPieces(t *testing.T) {
 	for _, s := range tabletest.OneEach() {
 		for _, lines := range []uint64{1, 100, 40_000, 1_000_003} {
@@ -35,8 +35,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestParallel: every task runs once, unless one fails or panics or the context is cancelled; then
-// no further task starts. A goroutine is the only one of its number.
+// TestParallel checks that every task runs once. If a task fails or panics, or the context is cancelled,
+// no further task may start. No two goroutines may have the same number at the same time.
 func TestParallel(t *testing.T) {
 	const n = 100
 	broken := errors.New("broken")
@@ -77,7 +77,7 @@ func TestParallel(t *testing.T) {
 					defer close(failed)
 					return fail()
 				case i > 5:
-					<-failed // or the others may run all tasks before
+					<-failed // otherwise the other goroutines might have run all tasks by then
 				}
 				return nil
 			})

@@ -9,7 +9,7 @@ import (
 	_ "github.com/mmapfilter/mmapfilter/layout/all"
 )
 
-// superblockOf returns what a Limit needs of the superblock of a filter.
+// superblockOf returns a superblock with the fields that Limit needs.
 func superblockOf(w Wish, s Size) *layout.Superblock {
 	sb := new(layout.Superblock)
 	sb.SetCapacity(w.Capacity)
@@ -21,8 +21,8 @@ func superblockOf(w Wish, s Size) *layout.Superblock {
 	return sb
 }
 
-// TestLimitAboveCapacity covers C4: no filter refuses a key for its rate before it holds its capacity,
-// and with 100 keys or more it takes a few more.
+// TestLimitAboveCapacity covers C4: no filter may refuse a key because of its rate before it holds its
+// capacity. With a capacity of 100 or more, it must accept 5 % more keys.
 func TestLimitAboveCapacity(t *testing.T) {
 	const step = 0.03
 	least := math.Inf(1)
@@ -42,16 +42,16 @@ func TestLimitAboveCapacity(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("at least %.3f times the capacity", least)
+	t.Logf("limits are at least %.3f times the capacity", least)
 }
 
-// TestCompactSizes: the parameters for usual rates, and the bits that the lines take for a key.
+// TestCompactSizes checks the parameters for usual rates, and the bits that lines take for a key.
 func TestCompactSizes(t *testing.T) {
 	for _, c := range []struct {
 		rate        float64
 		q, r        int
 		percent     float64
-		bits, bound float64 // a key; bound is what it must not exceed
+		bits, bound float64 // bits for a key; bound limits them
 	}{
 		{0.1, 49, 4, 93, 6.33, 6.48}, {0.05, 43, 5, 95, 7.38, 7.42}, {0.03, 32, 6, 95, 8.42, 8.43}, {0.02, 46, 6, 95, 8.69, 8.73},
 		{0.01, 41, 7, 95, 9.80, 9.85}, {0.005, 37, 8, 95, 11.00, 11.05}, {0.003, 59, 8, 95, 11.47, 11.53}, {0.001, 38, 10, 95, 13.47, 13.54},
@@ -68,14 +68,14 @@ func TestCompactSizes(t *testing.T) {
 	}
 }
 
-// TestRoundedRate covers C4: a rate that is rounded to its first digits is not above the one that was
-// asked for either.
+// TestRoundedRate covers C4: the predicted rate, which is rounded to its first digits, must not be above
+// the rate that was asked for.
 func TestRoundedRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 1))
 	for i := range 1500 {
 		asked := math.Pow(10, -8+7.5*rng.Float64())
 		if i == 0 {
-			asked = 1.4496035873889923e-06 // at which 1.45e-06 was said
+			asked = 1.4496035873889923e-06 // which must not be rounded up to 1.45e-06
 		}
 		if s, refused := (Wish{Rate: asked}).Size(); refused != nil || s.Rate > asked {
 			t.Fatalf("%g was asked for: %+v", asked, s)
@@ -83,8 +83,8 @@ func TestRoundedRate(t *testing.T) {
 	}
 }
 
-// TestNoLimit: if f is given, no rate is requested; in a large filter at the usual rates, the
-// slots and the stash are the limit.
+// TestNoLimit checks that a filter with a given f has no limit, since no rate is asked for, nor has a
+// large filter at the usual rates, where slots and stash are full before the rate is reached.
 func TestNoLimit(t *testing.T) {
 	check := func(w Wish) {
 		s, refused := w.Size()
@@ -108,8 +108,8 @@ func TestNoLimit(t *testing.T) {
 	}
 }
 
-// TestSize: the capacity has room at the design load, and one line less would not do; and the rate is
-// predicted to be at most the one asked for, with a margin.
+// TestSize checks that a filter has room for its capacity at the design load, and would not have it with
+// one line less, and that the predicted rate is at most the rate asked for.
 func TestSize(t *testing.T) {
 	for _, kind := range append(layout.Kinds(), layout.Auto) {
 		for _, rate := range []float64{0.09, 0.01, 1e-3, 1e-5} {
@@ -136,7 +136,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot be met is refused, by its field, whether or not a size is asked for.
+// TestRefusals checks that a wish that cannot be met is refused, with the right field, by Check and
+// Size.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		field string
@@ -158,7 +159,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v: %+v", c.wish, refused)
 		}
 		if _, r := c.wish.Size(); r == nil || *r != *refused {
-			t.Errorf("%+v: the size is refused otherwise: %+v", c.wish, r)
+			t.Errorf("%+v: Size refuses the wish in another way: %+v", c.wish, r)
 		}
 	}
 	for _, capacity := range []uint64{1 << 46, 1 << 63} {

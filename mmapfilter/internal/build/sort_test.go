@@ -27,7 +27,7 @@ func TestSortHashes(t *testing.T) {
 					}
 				}
 				if sum != want || len(sorted) != n {
-					t.Fatalf("%d hashes, prefix %d: others came back", n, prefix)
+					t.Fatalf("%d hashes, prefix %d: the sorted hashes are not the same hashes", n, prefix)
 				}
 			}
 		}

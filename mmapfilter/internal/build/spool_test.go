@@ -14,10 +14,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A spoolLoss is a loss of something that a spool holds.
+// A spoolLoss changes or loses something that a spool holds.
 type spoolLoss struct {
 	do  func(t *testing.T, s *spool)
-	err error // that Build must give; nil for any
+	err error // the error that Build must give; nil for any error
 }
 
 // spoolLosses are the losses that Build must notice.
@@ -85,9 +85,9 @@ func rewriteSpan(t *testing.T, s *spool, change func(chunk []uint64)) {
 	must(t, err)
 }
 
-// TestBuildMissesWhatItLost: hashes that go missing between the sequence and the lines, or that
-// a temporary file does not return unchanged, are an error. Build compares the lines with the
-// number of keys that the sequence gave, not with a later count.
+// TestBuildMissesWhatItLost checks that Build fails if hashes are lost between the sequence of keys and
+// the lines, or if a temporary file returns other hashes. Build must compare the items in the lines with
+// the number of keys that came from the sequence, not with a later count.
 func TestBuildMissesWhatItLost(t *testing.T) {
 	for name, loss := range spoolLosses {
 		for _, distinct := range []bool{false, true} {
@@ -105,8 +105,7 @@ func TestBuildMissesWhatItLost(t *testing.T) {
 	}
 }
 
-// buildWithLoss runs the steps of Build up to the superblocks, and loses something after the
-// last key.
+// buildWithLoss runs the steps of Build up to the superblocks, with a loss after the last key.
 func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64) error {
 	t.Helper()
 	c := spilling()
@@ -116,14 +115,14 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 		must(t, b.allocate(context.Background(), capacity))
 	}
 	defer b.close()
-	const keys = 60_000 // some of them in the file
+	const keys = 60_000 // so many that some hashes are in the file
 	must(t, b.spoolHashes(context.Background(), b.hashed(tabletest.Numbers(0, keys))))
 	loss.do(t, b.homes.(*spool))
 	return b.fromSource(context.Background())
 }
 
-// TestKeysThatWereNotRead: if a worker stops the sequence, not all keys were read, whatever the
-// worker itself returns.
+// TestKeysThatWereNotRead checks that Build fails if a worker has stopped the sequence, whatever the
+// worker itself returns, because not all keys were read.
 func TestKeysThatWereNotRead(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		b := &builder{Config: spilling()}
@@ -136,8 +135,8 @@ func TestKeysThatWereNotRead(t *testing.T) {
 	}
 }
 
-// TestSpoolWithoutAFile: if a temporary file cannot be created, Build returns an error at once.
-// For example, the directory may have been renamed.
+// TestSpoolWithoutAFile checks that a spool returns an error at once if it cannot create a temporary
+// file, here because the directory was renamed.
 func TestSpoolWithoutAFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	must(t, os.Mkdir(dir, 0o777))
@@ -147,7 +146,7 @@ func TestSpoolWithoutAFile(t *testing.T) {
 	s := newSpool(draft, 1, minBudget, 1)
 	defer s.close()
 	if err := os.Rename(dir, dir+".moved"); err != nil {
-		t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
+		t.Skip("NOT TESTED: this system does not rename a directory with an open file: ", err)
 	}
 	c := s.collector()
 	for h := range uint64(minBudget / 8) {
@@ -160,8 +159,8 @@ func TestSpoolWithoutAFile(t *testing.T) {
 	}
 }
 
-// TestSpoolUsesWhatRoomThereIs: a chunk that does not fit takes no room, so smaller ones still
-// go to memory.
+// TestSpoolUsesWhatRoomThereIs checks that a chunk that does not fit into memory takes no room there, so
+// that smaller chunks still go to memory.
 func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 	s := newSpool(newTestDraft(t), 1, minBudget, 4)
 	defer s.close()
@@ -176,7 +175,7 @@ func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 		}
 	}
 	if room := s.room.Load(); room != 0 {
-		t.Errorf("there is room for %d bytes", room)
+		t.Errorf("there is still room for %d bytes", room)
 	}
 }
 
@@ -227,8 +226,8 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// TestLoadOfManyCopies: many copies of one key do not fill the memory if it is to be stored
-// once.
+// TestLoadOfManyCopies checks that many copies of a key do not fill the memory if only one item of it is
+// stored.
 func TestLoadOfManyCopies(t *testing.T) {
 	s := newSpool(newTestDraft(t), 1, 1<<20, 4)
 	defer s.close()

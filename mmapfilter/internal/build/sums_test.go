@@ -10,20 +10,20 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// TestListsSoMuch: if there is much damage, the report lists as much as it promises.
+// TestListsSoMuch checks that the report lists all damage up to maxDamage, and then no more.
 func TestListsSoMuch(t *testing.T) {
 	v := new(verification)
 	for i := range int64(2 * maxDamage) {
 		v.damaged(&layout.CorruptError{Offset: i})
 		if n := len(v.report.Damage); n != min(int(i)+1, maxDamage) {
-			t.Fatalf("%d after %d", n, i+1)
+			t.Fatalf("the report lists %d of %d", n, i+1)
 		}
 	}
 }
 
-// TestClassSums covers K6: the sums of items do not depend on their order, and those of a table that
-// has the items are equal to them. An item more or less changes the sums of one piece, and so does
-// another one in its place.
+// TestClassSums covers K6: the sums of items do not depend on the order of the items, and are equal to
+// the sums of a table with the same items. If an item is added or missing, the sums of one piece differ.
+// If an item is replaced by another one, sums differ, too.
 func TestClassSums(t *testing.T) {
 	const pieces = 5
 	for _, s := range tabletest.OneEach() {
@@ -58,15 +58,15 @@ func TestClassSums(t *testing.T) {
 			t.Errorf("%s: the same items differ in %d pieces", s, n)
 		}
 		if n := left(hashes[1:]); n != 1 {
-			t.Errorf("%s: an item less: %d pieces differ", s, n)
+			t.Errorf("%s: with an item less, %d pieces differ", s, n)
 		}
 		if n := left(append(slices.Clone(hashes), hashes[0])); n != 1 {
-			t.Errorf("%s: an item more: %d pieces differ", s, n)
+			t.Errorf("%s: with an item more, %d pieces differ", s, n)
 		}
 		other := slices.Clone(hashes)
 		other[0] ^= 1 << 63 // another line
 		if n := left(other); n == 0 {
-			t.Errorf("%s: another item in the place of one: no piece differs", s)
+			t.Errorf("%s: with another item in place of one, no piece differs", s)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type file struct {
 	g     layout.Geometry
 }
 
-// newFile makes a sealed file with some items.
+// newFile returns a sealed file with some items.
 func newFile(t *testing.T) *file {
 	t.Helper()
 	const items = 100
@@ -64,8 +64,7 @@ func (f *file) head(t *testing.T) *osfile.Head {
 	return head
 }
 
-// keeping makes a file that keeps its hashes and has some items, and has do write to it before it is
-// closed.
+// keeping creates a file that keeps its hashes, inserts items, calls do, and closes the file.
 func keeping(t *testing.T, s tabletest.Shape, items []uint64, do func(w *writer.Writer)) (path string, f *file) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "f")
@@ -97,7 +96,7 @@ func keeping(t *testing.T, s tabletest.Shape, items []uint64, do func(w *writer.
 	return path, f
 }
 
-// change has another item take the place of one.
+// change replaces an item in a line by another one.
 func (f *file) change(t *testing.T) {
 	t.Helper()
 	table, view := layout.NewTable(f.g), layout.NewView(f.words[layout.WordRuntime:], f.g)
@@ -116,9 +115,9 @@ func (f *file) change(t *testing.T) {
 	t.Fatal("no item can be changed")
 }
 
-// TestHistory covers K7: a stray delete is no damage: it is counted, and so is the key whose item it
-// took. Beside it, damage is found all the same: another item, or an item that no lookup finds. Without
-// it, every key is found. The report says what the superblock does.
+// TestHistory covers K7: a stray delete is not damage. Verify counts it, and the key whose item it
+// removed. Even with a stray delete, Verify must find damage: another item, or a hash that lookups do
+// not find. The report must have the numbers of left-out keys and waiting deletes from the superblock.
 func TestHistory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	all := make([]uint64, 11_000)
@@ -141,7 +140,7 @@ func TestHistory(t *testing.T) {
 			name   string
 			do     func(w *writer.Writer)
 			change func(f *file)
-			want   build.Report // without what does not depend on the history
+			want   build.Report // only the fields that depend on the history
 			damage string
 		}{
 			{"nothing", nothing, nil, build.Report{Items: n, Hashes: n}, ""},
@@ -180,7 +179,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestProgress: what has been read rises to the whole file, to the byte.
+// TestProgress checks that the progress rises with each report, up to all bytes that Verify reads.
 func TestProgress(t *testing.T) {
 	f := newFile(t)
 	var last int64
@@ -195,7 +194,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestCancelled: the cause of a cancelled context is the error.
+// TestCancelled checks that Verify returns the cause of a cancelled context.
 func TestCancelled(t *testing.T) {
 	f := newFile(t)
 	ctx, cancel := context.WithCancelCause(context.Background())

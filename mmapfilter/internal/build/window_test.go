@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// TestWindow: an item leaves with the first cut that is certainly a window later than its insert, and
-// that cut comes at most a step later.
+// TestWindow checks that an item is removed by the first cut that is certainly a window or more after
+// its insert, and that this cut comes at most a step later.
 func TestWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
@@ -32,8 +32,9 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestJoinByTime: the ages of a base whose items leave by themselves are as many as a base has, and each
-// has items that leave together. A time of the future becomes that of the rebuild.
+// TestJoinByTime joins ages of a filter whose items expire by themselves. There must not be more ages
+// than a base can have, and the items of an age must expire together, those of two ages must not. A time
+// in the future must become a time of about the rebuild.
 func TestJoinByTime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
@@ -46,7 +47,7 @@ func TestJoinByTime(t *testing.T) {
 			past.add(time, 1+rng.Uint64N(1000), w)
 			times = append(times, time)
 		}
-		for i := range uint64(20) { // some of the base before
+		for i := range uint64(20) { // ages of the base before
 			last := w.Now - rng.Uint64N(2*w.Length)
 			m.inputs[0].header.Ages = append(m.inputs[0].header.Ages, hashes.Age{First: last - i, Last: last, Items: 1})
 		}

@@ -39,7 +39,7 @@ func write(t *testing.T, h Header, changes []Change) []byte {
 	return b.Bytes()
 }
 
-// read returns the changes before the first error, too.
+// read returns the changes of a stream. If there is an error, it returns the changes before that.
 func read(r io.Reader) (h Header, changes []Change, err error) {
 	in, err := NewReader(r)
 	if err != nil {
@@ -57,8 +57,8 @@ func read(r io.Reader) (h Header, changes []Change, err error) {
 	}
 }
 
-// some returns changes of hashes that are random, close together, and the lowest and highest that there
-// are. Some of them are of many.
+// some returns about n changes. Some hashes are close together; the lowest and the highest possible hash
+// are among them. Some changes have a large number of times.
 func some(rng *rand.Rand, n int) (changes []Change) {
 	hashes := []uint64{0, math.MaxUint64}
 	for len(hashes) < n {
@@ -84,7 +84,7 @@ func some(rng *rand.Rand, n int) (changes []Change) {
 	return changes
 }
 
-// TestRoundTrip also covers readers that return little at a time.
+// TestRoundTrip writes changes and reads them back, from a reader that returns few bytes at a time.
 func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{2, 3, 10, blockMost, blockMost + 1, 3*blockMost + 5} {
@@ -105,7 +105,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSums adds several changes of a hash.
+// TestSums checks that several changes of a hash are added up.
 func TestSums(t *testing.T) {
 	b := write(t, testHeader, []Change{{1, 2}, {1, -2}, {2, 1}, {2, 3}, {3, 0}, {4, -1}, {5, 1}, {5, -1}})
 	_, back, err := read(bytes.NewReader(b))
@@ -115,7 +115,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestClasses reads back the line and the fingerprint of each hash, in the words of package layout.
+// TestClasses writes changes by class. What is read back must have the line and the fingerprint of each
+// hash, as package layout defines them.
 func TestClasses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []Classes{{1, 1}, {1, 1 << 32}, {1000, 41 << 7}, {123_456_789, 37 << 13}, {1<<33 - 1, 1<<31 - 1}} {
@@ -154,8 +155,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestSize checks the bytes that a change takes: of a million changes of 100 million keys, whole
-// and for a filter with a rate of 1e-4, which has 1e4 classes for each of its keys.
+// TestSize checks how many bytes a change takes, for a million changes of a filter with 100 million
+// keys: with whole hashes, and by class for two filters, with 1e4 and 1e2 classes for each key.
 func TestSize(t *testing.T) {
 	const keys, n = 100e6, 1e6
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -176,7 +177,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDamage changes each bit, cuts at each byte, appends, and exchanges and leaves out blocks.
+// TestDamage changes each bit of a stream, cuts it off at each byte, appends a byte, and reorders,
+// repeats and leaves out blocks.
 func TestDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	good := write(t, testHeader, some(rng, 40))
@@ -196,7 +198,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("a byte more: %v", err)
 	}
 
-	// Two streams whose blocks have the same places.
+	// All blocks of this stream have the same size.
 	mean := make([]Change, 3*blockMost)
 	for i := range mean {
 		mean[i] = Change{uint64(i), 1}
@@ -225,7 +227,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestBadHeaders writes headers with a right check that no changes have.
+// TestBadHeaders checks that headers with a right check but impossible values are refused.
 func TestBadHeaders(t *testing.T) {
 	for name, change := range map[string]func(*Header){
 		"backwards":        func(h *Header) { h.To.Number = h.From.Number - 1 },
@@ -245,7 +247,7 @@ func TestBadHeaders(t *testing.T) {
 	}
 }
 
-// TestVersion reads the header of a later version, whose check is right.
+// TestVersion reads a header of a later version, with a right check.
 func TestVersion(t *testing.T) {
 	b := testHeader.bytes()
 	b[8]++
@@ -255,7 +257,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestBadBlocks reads blocks with a right check that no Writer writes.
+// TestBadBlocks reads blocks that have a right check, but that no Writer writes.
 func TestBadBlocks(t *testing.T) {
 	const k = 2
 	block := func(before uint64, gaps ...uint64) []byte {
@@ -319,11 +321,11 @@ func TestBadBlocks(t *testing.T) {
 	_, back, err := read(bytes.NewReader(stream(1, k, block(1, 0, 1), block(2, 1), block(97, 1))))
 	must(t, err)
 	if len(back) != 3 || back[0].Times != 6 {
-		t.Errorf("the same without a mistake: %v", back)
+		t.Errorf("blocks without a mistake: %v", back)
 	}
 }
 
-// TestEssay compares the example of the essay with what is written.
+// TestEssay compares the example in the essay with the bytes that a Writer writes.
 func TestEssay(t *testing.T) {
 	essay, err := os.ReadFile("doc.go")
 	must(t, err)
@@ -339,7 +341,7 @@ func TestEssay(t *testing.T) {
 	}
 }
 
-// TestWriterFails passes on the error of the io.Writer.
+// TestWriterFails checks that a Writer returns the error of its io.Writer.
 func TestWriterFails(t *testing.T) {
 	whole := write(t, testHeader, some(rand.New(rand.NewPCG(9, 10)), 2*blockMost))
 	for _, room := range []int{0, headerBytes, headerBytes + 1, headerBytes + blockHeader, len(whole) - 1} {
@@ -356,7 +358,7 @@ func TestWriterFails(t *testing.T) {
 	}
 }
 
-// limited takes some bytes.
+// limited is an io.Writer that accepts room bytes, and then fails.
 type limited struct{ room int }
 
 func (l *limited) Write(b []byte) (int, error) {

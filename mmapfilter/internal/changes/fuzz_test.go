@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/crc32"
 )
 
-// resign gives the header and the blocks of a stream, as far as there are any, the checks that they
-// should have, so that the rest of a Reader is reached.
+// resign gives the header and the blocks of a stream, as far as it has them, the right checks, so that a
+// Reader comes to its other conditions.
 func resign(b []byte) {
 	if len(b) < headerBytes {
 		return
@@ -28,8 +28,8 @@ func resign(b []byte) {
 	}
 }
 
-// FuzzChanges reads any bytes, with right checks or with their own. What a Reader accepts ascends,
-// has no change of nothing, and is the same after it is written anew.
+// FuzzChanges reads any bytes, with their own checks or with right ones. Changes that a Reader accepts
+// must ascend, must not be zero, and must be the same after they are written and read again.
 func FuzzChanges(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	add := func(h Header, changes []Change) {

@@ -24,10 +24,9 @@ func newMemory(tb testing.TB, s tabletest.Shape, lines uint64) *memory {
 	return &memory{New(table, NewUnlogged(table, view)), table, view}
 }
 
-// TestInsertLosesNothing covers P4, C3 and P3: it fills tables one item at a time until many are
-// refused, and then looks up every item that was taken. The moves, the overflow bits and the stash
-// must lead a lookup to each. The table holds as many items as were taken, and a refused item
-// changes nothing.
+// TestInsertLosesNothing covers P4, C3 and P3: it fills tables one item at a time until many items are
+// refused. Despite all moves, lookups must find every item that was accepted. The table must hold as
+// many items as were accepted, and a refused item must change nothing.
 func TestInsertLosesNothing(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		for _, lines := range []uint64{s.Least(), s.Least() + 1, s.Least() + 6, s.Lines(300)} {
@@ -66,9 +65,9 @@ func TestInsertLosesNothing(t *testing.T) {
 	}
 }
 
-// TestInsertOrder covers P1: an insert into a table that fills up changes only the first place
-// that takes the item, and the overflow bits in its home line unless that is the place. An item
-// goes to the stash only if no path of moves makes room.
+// TestInsertOrder covers P1: an insert changes only the first place that takes the item and, if this
+// place is not the home line, an overflow bit of the home line. An item may go to the stash only if no
+// path of moves makes room.
 func TestInsertOrder(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestInsertOrder(t *testing.T) {
 					other++
 				case !slices.Equal(stash, p.view.Stash):
 					if line, ok := q.putByMoves(it, to); ok {
-						t.Fatalf("an item goes to the stash, with room in line %d", line)
+						t.Fatalf("an item goes to the stash, although moves make room in line %d", line)
 					}
 					q.setOverflow(it)
 					stashed++
@@ -166,8 +165,8 @@ func deleteAll(t *testing.T, p *memory, slots uint64) {
 	}
 }
 
-// TestUnstash covers P6: an item leaves the stash for the line of its class or else for its other
-// line. There is one item fewer in the stash then, and overflow bits lead a lookup to every item.
+// TestUnstash covers P6: Unstash moves an item from the stash to the line of its class or, if that has
+// no room, to its other line. Lookups must still find every item.
 func TestUnstash(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
@@ -225,7 +224,7 @@ func TestUnstash(t *testing.T) {
 	}
 }
 
-// TestLineSet compares a lineSet that is used again and again with a map.
+// TestLineSet compares a lineSet, which is cleared and used again many times, with a map.
 func TestLineSet(t *testing.T) {
 	const most = 100
 	set := newLineSet()
@@ -236,16 +235,15 @@ func TestLineSet(t *testing.T) {
 		for len(lines) < 1+rng.IntN(most) {
 			line := rng.Uint64N(3 * most)
 			if set.add(line) == lines[line] {
-				t.Fatalf("round %d: line %d of %d is there: %t", round, line, len(lines), lines[line])
+				t.Fatalf("round %d: line %d, of %d lines, is in the set: %t", round, line, len(lines), lines[line])
 			}
 			lines[line] = true
 		}
 	}
 }
 
-// TestBitsAreExact covers P4 and P8 for lines that know their guests. After each operation of a
-// life, as the stash fills and empties, exactly the overflow bits are set that guests and stash
-// need.
+// TestBitsAreExact covers P4 and P8 for layouts whose lines know their guests. After each operation,
+// while the stash fills and empties, exactly those overflow bits must be set that guests and stash need.
 func TestBitsAreExact(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		for _, lines := range []uint64{1, 2, 3, 9} {
@@ -323,10 +321,11 @@ func (m *memory) unstashOne(entry int) {
 	m.Unstash(layout.Item(class))
 }
 
-// TestGuestsComeHome covers P8: after a few turnovers at design load, fewer lookups of absent
-// keys read a second line than when the table was first filled. If no guest came home, more
-// would; if an arbitrary one came home instead of the one that mostAlone chooses, about as many
-// would for long remainders. With the longest ones there is so little room that about as many do.
+// TestGuestsComeHome covers P8: after four turnovers at design load, fewer overflow bits must be set
+// than when the table was first filled, so that fewer lookups of absent keys read a second line. If no
+// guest came home, more would be set. If an arbitrary guest came home instead of the one that mostAlone
+// chooses, about as many would be set, with long remainders. The longest remainders leave so little room
+// that about as many are set, so they are not tested.
 func TestGuestsComeHome(t *testing.T) {
 	const lines = 600
 	for _, s := range tabletest.Shapes() {

@@ -21,7 +21,7 @@ func (t *countedTable) Victims(dst []layout.Item, l *layout.Line, it layout.Item
 	return t.Table.Victims(dst, l, it)
 }
 
-// countedHosts are those of a countedTable.
+// countedHosts are the Hosts of a countedTable.
 type countedHosts struct {
 	layout.Hosts
 	table *countedTable
@@ -92,7 +92,7 @@ func (m *memory) image(line uint64) (l layout.Line) {
 // mostCost is the largest cost.
 const mostCost = 2
 
-// cost is what it costs lookups if an item leaves a line.
+// cost returns what it costs lookups if an item leaves a line.
 func (m *memory) cost(l *layout.Line, it layout.Item) int {
 	switch {
 	case m.hosts == nil || m.hosts.IsGuest(it):
@@ -109,8 +109,8 @@ func (m *memory) takes(it layout.Item) bool {
 	return m.table.Place(&l, it, nil)
 }
 
-// firstMove returns the first item, in the order of P2, that makes room by leaving a line of the
-// item that comes. It may be that item itself. cost is that of its move.
+// firstMove returns the first item, in the order of P2, whose move out of a line of the new item makes
+// room for the new item, and the cost of this move. The victim may be the new item itself.
 func (m *memory) firstMove(home layout.Item) (victim layout.Item, cost int, ok bool) {
 	var groups [][]layout.Item
 	list := func(at layout.Item) []layout.Item {
@@ -149,8 +149,8 @@ func (m *memory) firstMove(home layout.Item) (victim layout.Item, cost int, ok b
 	return victim, 0, false
 }
 
-// fewestMoves returns how many moves it takes to make room for an item, in a layout where an item
-// may go to any free slot of a line. It returns 0 if no moves can.
+// fewestMoves returns the least number of moves that make room for an item, in a layout where an item
+// may go to any free slot of a line. It returns 0 if no moves make room.
 func (m *memory) fewestMoves(home layout.Item) (n int) {
 	other := m.table.Alternate(home)
 	level, seen := []uint64{home.Line, other.Line}, map[uint64]bool{home.Line: true, other.Line: true}
@@ -174,13 +174,13 @@ func (m *memory) fewestMoves(home layout.Item) (n int) {
 	return 0
 }
 
-// TestPaths covers P2. If one move makes room, an insert makes the first such move, or one that
-// sets as few overflow bits. Where an item may go to any free slot of a line, an insert makes the
-// fewest moves that make room. No line is tried twice.
+// TestPaths covers P2. If one move makes room, an insert must make the first such move, or another move
+// of the same cost. In the layouts of the paper, an insert must make the fewest moves that make room. No
+// line may be tried twice.
 func TestPaths(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
-			p := newCounted(t, s, min(s.Lines(50), 400), nil) // in the paper's layouts, a search reaches every line
+			p := newCounted(t, s, min(s.Lines(50), 400), nil) // so few that a search reaches every line in the paper's layouts
 			rng := rand.New(rand.NewPCG(21, 22))
 			paper := s.Kind == layout.Packed || s.Kind == layout.SemiSorted
 			single, several := 0, 0
@@ -230,9 +230,9 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestWorkIsBounded covers P7 with low bounds, which a table reaches before it is full: a search
-// lists the items of so many lines, a path has so many moves, and no operation changes more words
-// than MaxStores.
+// TestWorkIsBounded covers P7 with low bounds, which a table reaches before it is full. Searches must
+// list the items of exactly as many lines, and paths must have exactly as many moves, as the bounds
+// allow. No operation may change more words than MaxStores.
 func TestWorkIsBounded(t *testing.T) {
 	const searchLines, pathMoves = 4, 2
 	for _, s := range tabletest.Shapes() {
@@ -259,7 +259,7 @@ func TestWorkIsBounded(t *testing.T) {
 				})
 			}
 			if searched != searchLines || moved != pathMoves {
-				t.Errorf("a search has listed %d lines, of %d; a path has had %d moves, of %d", searched, searchLines, moved, pathMoves)
+				t.Errorf("searches list up to %d lines, not %d; paths have up to %d moves, not %d", searched, searchLines, moved, pathMoves)
 			}
 			for _, it := range live[:len(live)/3] {
 				do(func() {
@@ -275,8 +275,8 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 }
 
-// TestLongestPath covers P7 for the bounds that a layout has. Room is as many moves away as a
-// path may have, and then one more.
+// TestLongestPath covers P7 with the bounds of a layout. Room is as many moves away as a path may have,
+// and then one move more.
 func TestLongestPath(t *testing.T) {
 	s := tabletest.Paper(layout.Packed, 32, 1)
 	for _, more := range []uint64{0, 1} {
@@ -299,7 +299,7 @@ func TestLongestPath(t *testing.T) {
 		}
 		stashed, moved := layout.StashLen(p.view.Stash), uint64(len(p.table.removed))
 		if more == 0 && (moved != moves || stashed != 0) || more == 1 && (moved != 0 || stashed != 1) {
-			t.Errorf("room is %d moves away: %d were made, and %d items are in the stash", moves, moved, stashed)
+			t.Errorf("room is %d moves away; %d moves were made, and %d items are in the stash", moves, moved, stashed)
 		}
 		if n := p.lines.stores; n > maxStores(p.bounds) {
 			t.Errorf("%d words changed, more than %d", n, maxStores(p.bounds))

@@ -8,11 +8,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// TestGrowth covers K5: a filter grows when it has 90 % of its capacity or no room for an insert, and
-// shrinks when it has less than an eighth of one above 65,536, and its items and the operations since
-// the last rebuild are not fewer: until then it may be about to be filled. The new capacity is that for
-// the items that the history means, whatever the file has. It is crowded if an insert finds no room and
-// it has less than an eighth of any capacity.
+// TestGrowth covers K5: a filter grows when it has 90 % of its capacity, or no room for an insert. It
+// shrinks if its capacity is above 65,536 and it has less than an eighth of that, but only once its
+// items and the operations since the last rebuild are an eighth or more, since it may be about to be
+// filled. The new capacity depends on the items that the history means, not on those in the file.
 func TestGrowth(t *testing.T) {
 	w := newRunOf(t, tabletest.Shape.CreateKeeping).job.Old.Writer
 	w.Compact(1 << 62)
@@ -21,7 +20,7 @@ func TestGrowth(t *testing.T) {
 			t.Fatal(done, err)
 		}
 	}
-	pass := func(used uint64) { // has others come and go
+	pass := func(used uint64) { // inserts and deletes another key, until there are so many items and operations
 		for w.Len()+w.Tail() < used {
 			if err := w.Insert(hashOf(1000)); err != nil {
 				t.Fatal(err)
@@ -38,14 +37,14 @@ func TestGrowth(t *testing.T) {
 	pass(LeastShrunk / 8)
 	for _, c := range []struct {
 		capacity   uint64
-		next, full uint64 // capacity for 90 items, and if there was no room
+		next, full uint64 // the next capacity for 90 items; the same if an insert found no room
 		compacts   uint64
-		inserted   bool // a rebuild is due
-		deleted    bool
+		inserted   bool // a rebuild is due after an insert
+		deleted    bool // a rebuild is due after a delete
 		wide       bool
 	}{
 		{100, 200, 200, 12, true, false, false},
-		{50, 180, 180, 6, true, false, false}, // it has had more than its capacity when it was opened
+		{50, 180, 180, 6, true, false, false}, // it has more than its capacity already
 		{1, 180, 180, 1, true, false, false},
 		{101, 202, 202, 12, true, false, false},
 		{102, 102, 204, 12, false, false, false},
@@ -59,15 +58,15 @@ func TestGrowth(t *testing.T) {
 		var sb layout.Superblock
 		sb.SetCapacity(c.capacity)
 		if g := GrowthOf(&sb); g != (Growth{}) || g.Grows() || g.Inserted(w) || g.Deleted(w) || g.Compacts() != 0 {
-			t.Errorf("%d: it grows although it is not to: %+v", c.capacity, g)
+			t.Errorf("%d: it grows although it keeps no hashes: %+v", c.capacity, g)
 		}
 		sb.SetKeepsHashes(true)
 		g := GrowthOf(&sb)
 		if !g.Grows() || g.Inserted(w) != c.inserted || g.Deleted(w) != c.deleted || g.Wide(w) != c.wide {
-			t.Errorf("%d: %t after an insert, %t after a delete, wide %t", c.capacity, g.Inserted(w), g.Deleted(w), g.Wide(w))
+			t.Errorf("%d: due after an insert: %t, after a delete: %t; wide: %t", c.capacity, g.Inserted(w), g.Deleted(w), g.Wide(w))
 		}
 		if next, full := g.Capacity(w, 90, false), g.Capacity(w, 90, true); next != c.next || full != c.full || g.Compacts() != c.compacts {
-			t.Errorf("%d: then a capacity of %d or, without room, %d; due at %d deletes", c.capacity, next, full, g.Compacts())
+			t.Errorf("%d: the next capacity is %d or, without room, %d; a rebuild is due at %d deletes", c.capacity, next, full, g.Compacts())
 		}
 	}
 	var sb layout.Superblock
@@ -81,8 +80,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthOfHistory covers K7: if many deletes wait for a rebuild, it is due after any operation, and
-// has the same capacity.
+// TestGrowthOfHistory covers K7: if many deletes wait for a rebuild, a rebuild is due after any
+// operation, and does not change the capacity.
 func TestGrowthOfHistory(t *testing.T) {
 	w, _, err := writer.Open(shape.Keeping(t, 100), writer.LogSize{})
 	if err != nil {
@@ -103,13 +102,13 @@ func TestGrowthOfHistory(t *testing.T) {
 	}
 	for n := range 3 {
 		if due := n == 2; g.Inserted(w) != due || g.Deleted(w) != due {
-			t.Errorf("after %d deletes: due %t and %t", n, g.Inserted(w), g.Deleted(w))
+			t.Errorf("after %d deletes: due after an insert: %t, after a delete: %t", n, g.Inserted(w), g.Deleted(w))
 		}
 		if done, err := w.Delete(hashOf(1)); !done || err != nil {
 			t.Fatal(done, err)
 		}
 	}
 	if w.Len() != 3 || g.Capacity(w, w.Len(), false) != 16 {
-		t.Errorf("then a capacity of %d for %d items", g.Capacity(w, w.Len(), false), w.Len())
+		t.Errorf("the next capacity is %d for %d items", g.Capacity(w, w.Len(), false), w.Len())
 	}
 }

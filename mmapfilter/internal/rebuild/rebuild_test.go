@@ -22,9 +22,9 @@ import (
 
 var shape = tabletest.Compact(41, 7)
 
-const seed = 1 // that of a tabletest.Volume
+const seed = 1 // the seed of a tabletest.Volume
 
-// A run is a Job for a filter in a file, and what has come of it.
+// A run is a Job for a filter in a file, and what the Job has done.
 type run struct {
 	*testing.T
 	job  Job
@@ -32,7 +32,7 @@ type run struct {
 	did  []string
 }
 
-// newRun makes a filter with the keys of the numbers below 100, whose successor is to be larger.
+// newRun creates a filter with the keys of the numbers below 100, and a Job whose new file is larger.
 func newRun(t *testing.T) *run { return newRunOf(t, tabletest.Shape.Create) }
 
 func newRunOf(t *testing.T, create func(tabletest.Shape, rapid.TB, string, uint64)) *run {
@@ -65,7 +65,7 @@ func newRunOf(t *testing.T, create func(tabletest.Shape, rapid.TB, string, uint6
 	return r
 }
 
-// using returns what is in use.
+// using returns the Work that is in use.
 func (r *run) using() *writer.Work {
 	if len(r.did) == 0 || r.did[len(r.did)-1] == "use the old one" {
 		return r.job.Old
@@ -104,7 +104,7 @@ func hashOf(number uint64) uint64 {
 	return h.Hash(binary.LittleEndian.AppendUint64(nil, number))
 }
 
-// insert inserts the key of a number into what is in use.
+// insert inserts the key of a number into the file in use.
 func (r *run) insert(number uint64) {
 	r.Helper()
 	if err := r.using().Writer.Insert(hashOf(number)); err != nil {
@@ -112,7 +112,7 @@ func (r *run) insert(number uint64) {
 	}
 }
 
-// has checks that what is in use has the keys of the numbers from from up to to.
+// has checks that the file in use has the keys of the numbers from from to to-1.
 func (r *run) has(from, to uint64) {
 	r.Helper()
 	for number := from; number < to; number++ {
@@ -122,7 +122,8 @@ func (r *run) has(from, to uint64) {
 	}
 }
 
-// leavesNothing checks that the file in use is at its path, and no other is left.
+// leavesNothing checks that the file in use is at its path, and that no files but it and its log are
+// left.
 func (r *run) leavesNothing() {
 	r.Helper()
 	path := r.job.Old.Files.Path()
@@ -134,9 +135,9 @@ func (r *run) leavesNothing() {
 	}
 }
 
-// TestReplayFindsNoRoom covers K3: an operation that comes meanwhile may find no room in the new file.
-// It is not left out there, though no position tells, where the keys come from the caller: the old file
-// goes on. If only the log has no room, it makes some.
+// TestReplayFindsNoRoom covers K3: if an operation that comes during a rebuild finds no room in the new
+// file, the rebuild must fail and the old file go on, even if the keys come from the caller, so that
+// positions cannot show the loss. If only the log has no room, the replay must make room there.
 func TestReplayFindsNoRoom(t *testing.T) {
 	for _, limit := range []uint64{1 << 40, 899} {
 		r := newRun(t)
@@ -174,8 +175,8 @@ func TestReplayFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestAnotherFile covers W9: a file that has taken the place of the old one by other means, before the
-// new one is built or after, is left alone.
+// TestAnotherFile covers W9: a rebuild must not replace a file that has replaced the old one by other
+// means, before the new file is built or after.
 func TestAnotherFile(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		r := newRun(t)
@@ -188,7 +189,7 @@ func TestAnotherFile(t *testing.T) {
 		if !late {
 			another()
 		}
-		r.job.Open = func(to string) (*writer.Work, error) { // then a rebuild of the other one begins
+		r.job.Open = func(to string) (*writer.Work, error) { // after that, a rebuild of the other file begins
 			another()
 			work, err := open(to)
 			return work, errors.Join(err, os.Rename(to, to+".moved"), os.WriteFile(to, nil, 0o600))
@@ -205,8 +206,8 @@ func TestAnotherFile(t *testing.T) {
 	}
 }
 
-// TestGiveUpEndsTheTap: a job that fails leaves everything as it was, and operations are not taken down
-// any more.
+// TestGiveUpEndsTheTap checks that a Job that fails leaves everything as it was, and that operations do
+// not go to the tap any more.
 func TestGiveUpEndsTheTap(t *testing.T) {
 	r, failed := newRun(t), errors.New("it fails")
 	r.job.Open = func(string) (*writer.Work, error) { return nil, failed }
@@ -222,14 +223,14 @@ func TestGiveUpEndsTheTap(t *testing.T) {
 	}
 	r.insert(200)
 	if n := x.replayer.tap.Len(); n != 1 {
-		t.Errorf("%d operations were taken down", n)
+		t.Errorf("the tap has %d operations", n)
 	}
 	if err := x.giveUp(); err != nil {
 		t.Error(err)
 	}
 	r.insert(201)
 	if n := x.replayer.tap.Len(); n != 1 {
-		t.Errorf("afterwards, %d operations were taken down", n-1)
+		t.Errorf("after giveUp, %d operations came to the tap", n-1)
 	}
 	r.leavesNothing()
 }

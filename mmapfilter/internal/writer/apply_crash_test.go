@@ -12,19 +12,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
 
-// An applyCrash is a machine that crashes while a replica applies a set, and while it recovers from
-// that.
+// An applyCrash crashes a replica while it applies a set, and while it recovers from such a crash.
 type applyCrash struct {
 	testing.TB
 	rng       *rand.Rand
-	a, b, c   moment // the set leads from a to b, the next one to c
+	a, b, c   moment // the set ab leads from a to b, and bc from b to c
 	ab, bc    []byte
 	crashes   int
-	unapplied int // of them, before anything of the set counts
-	resumed   int // and with a part of the set
+	unapplied int // crashes after which the file has nothing of the set
+	resumed   int // crashes after which the file has a part of the set
 }
 
-// at crashes a volume at some of the events of do, and checks what is left each time.
+// at calls do, crashes a volume at some of its events, and checks what is left each time.
 func (r *applyCrash) at(v *crashsim.Volume, odds int, depth int, do func()) {
 	v.Watch(func(e crashsim.Event) {
 		if e != crashsim.StoreSame && r.rng.IntN(odds) == 0 {
@@ -35,8 +34,8 @@ func (r *applyCrash) at(v *crashsim.Volume, odds int, depth int, do func()) {
 	v.Watch(nil)
 }
 
-// crash loses the power, or kills the process, and opens the file again. applied says that Apply has
-// returned: then the file has all of the set.
+// crash loses the power or kills the process, opens the file again, and checks it. applied says that
+// Apply has returned. Then the file must have all of the set.
 func (r *applyCrash) crash(v *crashsim.Volume, depth int, applied bool) {
 	r.Helper()
 	left := v.AfterPowerLoss
@@ -73,8 +72,8 @@ func (r *applyCrash) crash(v *crashsim.Volume, depth int, applied bool) {
 	isAt(r, w, r.c)
 }
 
-// TestApplyCrashes covers K9: whenever the process is killed or the power fails, also while what was
-// begun is finished, each change of a set is done once or, if nothing of the set counts yet, never.
+// TestApplyCrashes covers K9: whenever the process is killed or the power fails, even while a set that
+// was begun is being finished, each change of the set is made once, or none is made.
 func TestApplyCrashes(t *testing.T) { bothReplicas(t, applyCrashes) }
 
 func applyCrashes(t *testing.T, kept bool) {

@@ -25,7 +25,7 @@ import (
 
 const descent = 77
 
-// A source is a filter that a replica follows, as a model: its multiset at some positions.
+// A source is a model of the filter that a replica follows: the filter's multiset at some positions.
 type source struct {
 	rng   *rand.Rand
 	at    layout.Position
@@ -44,7 +44,7 @@ func newSource(seed uint64) *source {
 	return s
 }
 
-// goOn does random operations: about half of them delete a hash, and some hashes get several copies.
+// goOn does random operations. Some inserts repeat a hash.
 func (s *source) goOn(inserts, deletes int) moment {
 	there := slices.Sorted(maps.Keys(s.items))
 	for i := range inserts + deletes {
@@ -84,8 +84,8 @@ func set(t testing.TB, from, to moment, classes changes.Classes) []byte {
 	return b.Bytes()
 }
 
-// replicaVolume returns a volume with an empty replica of room for about 30 keys a line. If kept is set,
-// it keeps its hashes.
+// replicaVolume returns a volume with an empty replica, which has room for about 30 keys a line. If kept
+// is set, the replica keeps its hashes.
 func replicaVolume(t testing.TB, lines uint64, sectorBytes int, kept bool) *crashsim.Volume {
 	t.Helper()
 	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 38, RemainderBits: 13}, lines)
@@ -99,13 +99,13 @@ func replicaVolume(t testing.TB, lines uint64, sectorBytes int, kept bool) *cras
 	})
 }
 
-// bothReplicas calls do with a replica that keeps its hashes, and with one that does not.
+// bothReplicas runs a test for replicas that keep their hashes, and for replicas that do not.
 func bothReplicas(t *testing.T, do func(t *testing.T, kept bool)) {
 	t.Run("without hashes", func(t *testing.T) { do(t, false) })
 	t.Run("with hashes", func(t *testing.T) { do(t, true) })
 }
 
-// followed returns where a replica is in the history that it follows, durably.
+// followed returns the descent that a replica follows, and its durable position there.
 func followed(w *writer.Writer) (d uint64, at layout.Position) {
 	if d, at, ok := w.Source(); ok {
 		return d, at
@@ -120,7 +120,7 @@ func openReplica(t testing.TB, v recovery.Volume) *writer.Writer {
 	return w
 }
 
-// isAt checks that a replica is at a moment: at its position, with its items, and without a set.
+// isAt checks that a replica has the position and the items of a moment, and no set that is unfinished.
 func isAt(t testing.TB, w *writer.Writer, m moment) {
 	t.Helper()
 	k := w.Protocol().History()
@@ -151,8 +151,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestApplyRefuses covers what a replica does not take. It stays as it is, and takes the right set
-// afterwards. Numbers of items add up without an overflow.
+// TestApplyRefuses checks that a replica refuses wrong sets, stays as it is, and accepts the right set
+// afterwards. Sums of huge numbers of items must not overflow.
 func TestApplyRefuses(t *testing.T) { bothReplicas(t, applyRefuses) }
 
 func applyRefuses(t *testing.T, kept bool) {
@@ -179,7 +179,7 @@ func applyRefuses(t *testing.T, kept bool) {
 	for _, refused := range []struct {
 		name string
 		set  []byte
-		err  error // or nil
+		err  error // nil if the replica has the changes already
 	}{
 		{"again", set(t, a, b, changes.Classes{}), nil},
 		{"an older one", set(t, s.past[0], a, changes.Classes{}), nil},
@@ -226,7 +226,7 @@ func applyRefuses(t *testing.T, kept bool) {
 	if kept {
 		byClass := set(t, b, c, changes.ClassesOf(w.Protocol().Geometry()))
 		if err := w.Apply(ctx, bytes.NewReader(byClass)); err != writer.ErrOtherClasses {
-			t.Errorf("by class, and it keeps hashes: %v", err)
+			t.Errorf("changes by class, for a replica that keeps hashes: %v", err)
 		}
 	}
 	must(t, w.Apply(ctx, bytes.NewReader(good)))
@@ -243,9 +243,9 @@ func applyRefuses(t *testing.T, kept bool) {
 	}
 }
 
-// TestApplyIsCutOff cancels an Apply after each number of its changes: the filter has some of them, has
-// no operations of its own meanwhile, and finishes the set whether it goes on, is opened again, or gets
-// other changes.
+// TestApplyIsCutOff cancels an Apply in many places. The filter may have some of the changes then. Until
+// the set is finished, it must refuse operations of its own. It must finish the set when it resumes, is
+// opened again, or gets changes again.
 func TestApplyIsCutOff(t *testing.T) { bothReplicas(t, applyIsCutOff) }
 
 func applyIsCutOff(t *testing.T, kept bool) {
@@ -259,7 +259,7 @@ func applyIsCutOff(t *testing.T, kept bool) {
 		ctx := &endsAfter{Context: context.Background(), left: after}
 		err := w.Apply(ctx, bytes.NewReader(in))
 		if err == nil {
-			t.Fatalf("it was not cut off after %d looks at the context", after)
+			t.Fatalf("Apply was not cancelled after %d looks at the context", after)
 		}
 		if k := w.Protocol().History(); k.Set == 0 {
 			isAt(t, w, a)
@@ -288,7 +288,7 @@ func applyIsCutOff(t *testing.T, kept bool) {
 	}
 }
 
-// endsAfter is a context that ends after it has been asked some times.
+// endsAfter is a context that ends after left calls of Err.
 type endsAfter struct {
 	context.Context
 	left int
@@ -301,8 +301,8 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestApplyFindsNoItem applies a set that deletes keys that are not in the filter: a file that
-// has not the items of its position.
+// TestApplyFindsNoItem applies a set that deletes keys that are not in the filter. This means that the
+// file does not have the items of its position.
 func TestApplyFindsNoItem(t *testing.T) { bothReplicas(t, applyFindsNoItem) }
 
 func applyFindsNoItem(t *testing.T, kept bool) {
@@ -320,9 +320,9 @@ func applyFindsNoItem(t *testing.T, kept bool) {
 	}
 }
 
-// TestDepart covers an operation of its own: from then on, whatever happens, the file has no position
-// and takes no changes; and it is no replica once it is closed. If it keeps hashes and has had changes,
-// it keeps the time of its departure.
+// TestDepart has a replica do an operation of its own. From then on, whatever happens, the file must
+// have no position in the followed history and must refuse changes. Once it is opened again, it must not
+// be a replica. If it keeps hashes and has applied changes, it must keep where it departed.
 func TestDepart(t *testing.T) {
 	bothReplicas(t, func(t *testing.T, kept bool) {
 		departs(t, kept, true)
@@ -367,10 +367,10 @@ func departs(t *testing.T, kept, changed bool) {
 				err := w.Apply(context.Background(), bytes.NewReader(set(t, a, b, changes.Classes{})))
 				d, at := w.Position()
 				if kept && d != descent && at.Number >= least {
-					d, at = 0, layout.Position{} // it has its own history
+					d, at = 0, layout.Position{} // this is the position in its own history
 				}
 				if _, _, follows := w.Source(); follows || d != 0 || at != (layout.Position{}) || err != writer.ErrNotReplica || w.Follows() {
-					t.Errorf("%s: it is at %d, %+v, and takes changes: %v", when, d, at, err)
+					t.Errorf("%s: the file is at %d, %+v; Apply: %v", when, d, at, err)
 				}
 			}
 			check("before")
@@ -383,7 +383,7 @@ func departs(t *testing.T, kept, changed bool) {
 			k := w.Protocol().History()
 			if sb := w.Superblock(); sb.IsReplica() || sb.KeepsHashes() != kept || sb.Follows() != (sb.AgesFrom() > 0) ||
 				k.Set != departed.Set || k.Followed != departed.Followed || sb.Follows() != (kept && changed) {
-				t.Errorf("it is still a replica: %+v", k)
+				t.Errorf("the file is still a replica, or has a wrong departure: %+v", k)
 			}
 			must(t, w.Insert(2))
 			check("afterwards")

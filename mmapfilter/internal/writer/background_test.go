@@ -17,8 +17,7 @@ import (
 
 var shape = tabletest.Compact(41, 7)
 
-// mustWork opens an empty filter for writing, with a log that begins with the least size, and has its
-// work begin.
+// mustWork opens an empty filter for writing, with a log of the least size, and starts its Work.
 func mustWork(t *testing.T, interval time.Duration) *Work {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.mmf")
@@ -43,15 +42,15 @@ func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
 	return k
 }
 
-// insert inserts an item, and waits until nothing goes on.
+// insert inserts an item, and waits until no work goes on in the background.
 func (k *Work) insert(t *testing.T) {
 	t.Helper()
 	must(t, k.Writer.Insert(rand.Uint64()))
 	k.group.Wait()
 }
 
-// TestCommitAfterInterval: operations are committed without a Sync, not only the first ones. Without an
-// interval they are not.
+// TestCommitAfterInterval checks that all operations are committed without a Sync, each after an
+// interval, and that none is committed if there is no interval.
 func TestCommitAfterInterval(t *testing.T) {
 	k := mustWork(t, time.Nanosecond)
 	for i := range uint64(3) {
@@ -67,7 +66,7 @@ func TestCommitAfterInterval(t *testing.T) {
 	}
 }
 
-// TestOperationsDuringTheCommit: operations that come while the commit after an interval goes on are
+// TestOperationsDuringTheCommit checks that operations that come during the commit after an interval are
 // committed after another interval.
 func TestOperationsDuringTheCommit(t *testing.T) {
 	k := mustWork(t, time.Hour)
@@ -85,13 +84,13 @@ func TestOperationsDuringTheCommit(t *testing.T) {
 	unlock()
 	<-ended
 	if k.mu.timer == nil {
-		t.Error("nobody commits them")
+		t.Error("no commit of the operations is due")
 	}
 }
 
-// TestAsk: what is due is done every time, not only the first: a commit at once, which waits for no
-// interval, and a checkpoint, if there is less room than asked for. A larger log is made once, and the
-// next checkpoint moves to it.
+// TestAsk checks that work that operations ask for is done, not only the first time: a commit at once,
+// without an interval, and a checkpoint if the log has less room than asked for. A larger log is created
+// once, and the next checkpoint moves to it.
 func TestAsk(t *testing.T) {
 	k := mustWork(t, -1)
 	k.insert(t)
@@ -114,8 +113,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestDueWhileCheckpointing: a checkpoint that becomes due while another one is under way is made after
-// it, for the most room that was asked for.
+// TestDueWhileCheckpointing checks that, if a checkpoint becomes due while another one is under way, it
+// is made afterwards, for the most room that was asked for.
 func TestDueWhileCheckpointing(t *testing.T) {
 	k := mustWork(t, -1)
 	k.mu.checkpointing = true
@@ -131,8 +130,8 @@ func TestDueWhileCheckpointing(t *testing.T) {
 	}
 }
 
-// TestNothingIsAllocated: while a commit goes on, each operation may ask for one. It finds that out
-// without an allocation.
+// TestNothingIsAllocated checks that asking for work that is under way already does not allocate,
+// because each operation may do so.
 func TestNothingIsAllocated(t *testing.T) {
 	k := mustWork(t, -1)
 	k.mu.committing, k.mu.growing, k.mu.checkpointing = true, true, true
@@ -143,8 +142,8 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsAfterTheEnd: what is due when the work has ended is left, and a timer that has not
-// fired does nothing. Retire commits nothing, and Close leaves no log.
+// TestNothingBeginsAfterTheEnd checks that no work begins after Retire or Close, whether asked for or
+// due after an interval. Retire must leave the log, and Close must not.
 func TestNothingBeginsAfterTheEnd(t *testing.T) {
 	for name, end := range map[string]func(*Work) error{"Retire": (*Work).Retire, "Close": (*Work).Close} {
 		k := mustWork(t, time.Hour)
@@ -169,8 +168,8 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestPanicPoisons: after a panic in an operation, which may be half done, the writer has failed (W8),
-// and so nothing that is due is done; but it is reported.
+// TestPanicPoisons checks that the writer has failed (W8) after a panic in an operation, since the
+// operation may be half done. No work may be done then, and the failure must be reported.
 func TestPanicPoisons(t *testing.T) {
 	k := mustWork(t, -1)
 	var reported error
@@ -193,8 +192,8 @@ func TestPanicPoisons(t *testing.T) {
 	}
 }
 
-// TestMappingIsKept: lookups that go on after the end still have their mapping, for as long as the Work
-// is not garbage.
+// TestMappingIsKept checks that lookups that go on after Close still have their mapping, as long as the
+// Work is reachable.
 func TestMappingIsKept(t *testing.T) {
 	k := mustWork(t, -1)
 	k.KeepMapping()
@@ -204,7 +203,7 @@ func TestMappingIsKept(t *testing.T) {
 		runtime.GC()
 	}
 	if m.Data == nil {
-		t.Error("it is gone")
+		t.Error("the mapping is gone")
 	}
 	runtime.KeepAlive(k)
 }

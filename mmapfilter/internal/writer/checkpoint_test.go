@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestNobodyWaitsForACheckpoint covers W5: while a checkpoint waits for the disk, with the
-// region, operations and commits return, and what they do is durable without it.
+// TestNobodyWaitsForACheckpoint covers W5: while a checkpoint waits for the disk to store the region,
+// operations and commits return, and commits make operations durable without the checkpoint.
 func TestNobodyWaitsForACheckpoint(t *testing.T) {
 	v := small.Volume(t, 100)
 	syncing, goOn := make(chan struct{}), make(chan struct{})
@@ -50,8 +50,8 @@ func TestNobodyWaitsForACheckpoint(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForALargerLog: while a larger log is being made, operations, commits and
-// checkpoints go on in the one that there is. The next checkpoint moves to the larger one.
+// TestNobodyWaitsForALargerLog checks that operations, commits and checkpoints go on in the present log
+// while a larger one is being created. The next checkpoint must move to the larger log.
 func TestNobodyWaitsForALargerLog(t *testing.T) {
 	v := &storingVolume{Volume: small.Volume(t, 100)}
 	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
@@ -80,14 +80,14 @@ func TestNobodyWaitsForALargerLog(t *testing.T) {
 	goOn <- struct{}{}
 	must(t, <-grown)
 	step(2 * wal.MinBytes)
-	if err := w.Grow(); err != nil { // it has its full size
+	if err := w.Grow(); err != nil { // the log has its full size already
 		t.Fatal(err)
 	}
 	step(2 * wal.MinBytes)
 }
 
-// TestFullHalvesWait fills both halves of the log while nobody ends a checkpoint: an operation
-// then ends it, and nothing is lost.
+// TestFullHalvesWait fills both halves of the log while no other goroutine ends a checkpoint. An
+// operation must end it then, and nothing may be lost.
 func TestFullHalvesWait(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 2000), wal.MinBytes)
 	rng := seeded(t, 3)

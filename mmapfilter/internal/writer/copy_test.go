@@ -40,7 +40,7 @@ func beginCopy(t *testing.T, v *tabletest.Volume) testCopy {
 	return testCopy{c, to}
 }
 
-// end copies the rest in one step, so that the log is not read before the end.
+// end copies the rest in one step, so that the log is not read before End.
 func (c testCopy) end() (layout.Superblock, error) {
 	if more, err := c.Step(1 << 40); more || err != nil {
 		return layout.Superblock{}, errors.Join(err, errors.New("there is more"))
@@ -48,7 +48,7 @@ func (c testCopy) end() (layout.Superblock, error) {
 	return c.End()
 }
 
-// copyOfLive returns a writer that has committed something, and a copy of its file that has begun.
+// copyOfLive returns a writer that has committed an item, and a copy of its file that has begun.
 func copyOfLive(t *testing.T) (*tabletest.Volume, *Writer, testCopy) {
 	t.Helper()
 	v := small.Volume(t, 100)
@@ -65,9 +65,9 @@ func insertAndSync(t *testing.T, w *Writer, hashes ...uint64) {
 	}
 }
 
-// TestCopyOfGenerations checks that a copy has what two checkpoints and a commit have left, and that
-// one that has not read a generation before the writer overwrites it says so, even while the
-// superblock names a generation that the copy knows.
+// TestCopyOfGenerations checks that a copy has all operations of two checkpoints and a commit. A copy
+// that has not read a generation before the writer overwrites it must fail, even while the superblock
+// names a generation that the copy knows.
 func TestCopyOfGenerations(t *testing.T) {
 	for name, reads := range map[string]bool{"reading": true, "asleep": false} {
 		t.Run(name, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestCopyOfGenerations(t *testing.T) {
 	}
 }
 
-// TestCopyOfOtherTimes checks that a copy fails if the writer has closed the file meanwhile, whoever has
-// it then.
+// TestCopyOfOtherTimes checks that a copy fails if the writer has closed the file meanwhile, whether or
+// not another writer opens it after that.
 func TestCopyOfOtherTimes(t *testing.T) {
 	for name, again := range map[string]func(*testing.T, *tabletest.Volume){
 		"closed":                        func(*testing.T, *tabletest.Volume) {},
@@ -137,8 +137,8 @@ func closeAfter(t *testing.T, w *Writer, hash uint64) {
 	must(t, w.Clean())
 }
 
-// TestCopyBesideRecovery ends copies at each store of a recovery, which stores operations that were
-// never durable. Each is complete or fails.
+// TestCopyBesideRecovery ends copies at each store of a recovery. The log has operations that were never
+// committed. Each copy must have the committed items or fail.
 func TestCopyBesideRecovery(t *testing.T) {
 	v, w, _ := copyOfLive(t)
 	var copies []testCopy
@@ -156,7 +156,7 @@ func TestCopyBesideRecovery(t *testing.T) {
 		}
 		if v.File.Mem[layout.WordRuntime+layout.RuntimeEpoch]&1 != 0 {
 			if _, err := recovery.NewCopy(v.File.Mem, copies[ended].to, volumeLogs{v}); !errors.Is(err, recovery.ErrChanging) {
-				t.Errorf("a copy begins meanwhile: %v", err)
+				t.Errorf("a copy begins while the epoch is odd: %v", err)
 			}
 		}
 		c := copies[ended]
@@ -179,8 +179,8 @@ func TestCopyBesideRecovery(t *testing.T) {
 	}
 }
 
-// TestCopiesBesideWriter makes copies while a goroutine inserts and deletes, where the race detector
-// sees all loads and stores. Each must have as many items in its lines as its superblock says.
+// TestCopiesBesideWriter makes copies while a goroutine inserts and deletes, in memory where the race
+// detector sees all loads and stores. Each copy must have as many items as its superblock says.
 func TestCopiesBesideWriter(t *testing.T) {
 	v := small.Volume(t, 400)
 	w := mustWriter(t, v, 2*wal.MinBytes)

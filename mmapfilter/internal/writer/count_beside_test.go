@@ -14,16 +14,16 @@ import (
 // Full makes tests try all that the gate tries.
 var Full = flag.Bool("full", false, "longer traces in TestExploreAll, more rounds in tests of schedules")
 
-// A countScene is an operation, store by store, and how many items the class of each key has
-// before it and after it, the lower of the two.
+// A countScene is an operation, store by store. least has, for each hash, the number of items of its
+// class before or after the operation, whichever is lower.
 type countScene struct {
 	*timeline
 	table layout.Table
 	least map[uint64]uint64
 }
 
-// places gives how many items of the class of a hash are in its home line, its other line and
-// the stash, at a time.
+// places returns how many items of the class of a hash are in its home line, its other line and the
+// stash, at a time.
 func (s *countScene) places(hash uint64, time int) (n [3]int) {
 	at := func(word uint64) uint64 { return s.value(word, time) }
 	it := s.table.Split(hash)
@@ -38,10 +38,10 @@ func (s *countScene) places(hash uint64, time int) (n [3]int) {
 	return n
 }
 
-// check counts the items of the keys that the operation moves, up to most keys, in every
-// schedule of one kind: the first load is at some time, and before one of the loads of the
-// first try, or after all of them, the writer does the rest. It gives the number of
-// times at which a key has fewer items than least.
+// check counts the items of up to most keys that the operation moves, in every schedule of this kind:
+// the first load comes after some of the stores, and all other stores come before one of the next loads
+// of the first try, or after them. It returns how many times, between two stores, a key has fewer items
+// than least.
 func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 	t.Helper()
 	end := len(s.stores)
@@ -71,7 +71,7 @@ func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 					return s.value(word, start)
 				}, hash)
 				if ok && n < least {
-					t.Fatalf("%s: %+v: %d items, not %d, where %d loads come after %d stores, and the others after all %d",
+					t.Fatalf("%s: %+v: %d items, not %d, if %d loads come after %d stores, and the other loads after all %d",
 						what, s.table.Split(hash), n, least, jump, start, end)
 				}
 			}
@@ -80,9 +80,9 @@ func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 	return fewer
 }
 
-// TestCountBesideAWriter covers C7 for a process beside a writer, or beside a recovery: it
-// never counts fewer items of a class than there are all the time. With a counter odd, a
-// bucket may be half stored, and hold fewer than before and after.
+// TestCountBesideAWriter covers C7 for a process beside a writer or a recovery: it must never count
+// fewer items of a class than there are both before and after an operation. While a counter is odd, a
+// bucket may be half stored, and have fewer items than before and after.
 func TestCountBesideAWriter(t *testing.T) {
 	for _, s := range append(tabletest.OneEach(), small, tabletest.Paper(layout.Packed, 31, 4)) {
 		t.Run(s.String(), func(t *testing.T) { countBesideAWriter(t, s) })

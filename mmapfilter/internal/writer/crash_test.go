@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	crashStates = flag.Uint64("states", 100_000, "crash states that TestExplore looks at, about")
-	crashSeed   = flag.Uint64("seed", 1, "seed of the first trace of TestExplore; of a violation, it shows that one at once")
+	crashStates = flag.Uint64("states", 100_000, "about how many crash states TestExplore checks")
+	crashSeed   = flag.Uint64("seed", 1, "seed of the first trace of TestExplore; with the seed of a violation, that comes first")
 )
 
 // crashWriter is a writer for the crash explorer.
@@ -31,7 +31,7 @@ func (w crashWriter) InsertUnique(hash uint64) (added bool, err error) {
 	return added, w.counted(err)
 }
 
-// counted counts an insert that found no room, which is not tried again.
+// counted counts an insert that found no room as an operation, because it is not tried again.
 func (w crashWriter) counted(err error) error {
 	if errors.Is(err, writer.ErrFull) {
 		return errors.Join(err, w.CountFull())
@@ -64,7 +64,7 @@ func (w crashWriter) Durable() (userSeq, operations, lsn uint64) {
 	return w.Protocol().Durable()
 }
 
-// crashVerify is Verify for words in memory.
+// crashVerify verifies a file in memory.
 func crashVerify(words []uint64) error {
 	data := recovery.Bytes(words)
 	_, sb, g, err := layout.Newest(data[:layout.OffRuntime])
@@ -83,7 +83,8 @@ func crashVerify(words []uint64) error {
 	return nil
 }
 
-// crashSystem has a log of the smallest size, so that it is often full and then grows.
+// crashSystem returns a System whose log has the smallest size at first, so that it is often full and
+// grows.
 func crashSystem() crashsim.System {
 	return crashsim.System{
 		Open: func(vol recovery.Volume) (crashsim.Writer, *recovery.Recovery, error) {
@@ -111,7 +112,7 @@ func crashSystem() crashsim.System {
 					}
 				}
 				if most > 0 {
-					during() // so that there is something left for the pause
+					during() // so that some operations are left for the pause
 				}
 				return nil
 			}
@@ -130,10 +131,10 @@ func TestExplore(t *testing.T) {
 	if testing.Short() {
 		states = min(states, 5000)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(50)) // of the universes, which stay: it is enough for the garbage of many recoveries
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // the live heap is large, so this is enough for the garbage of many recoveries
 	e := crashsim.Explorer{System: crashSystem(), Seed: *crashSeed, States: states}
 	if err := e.Prepare(); err != nil {
-		t.Fatal(err) // before any crash
+		t.Fatal(err) // a failure without a crash
 	}
 	stats, violation := e.Run()
 	t.Logf("%s; seed %d", stats, *crashSeed)
@@ -145,7 +146,7 @@ func TestExplore(t *testing.T) {
 // TestExploreAll crashes a writer at every store and sync of every short trace, and recoveries of the
 // shortest traces at every store and sync, too. The gate tries longer traces.
 func TestExploreAll(t *testing.T) {
-	t.Parallel() // uses little more than one processor
+	t.Parallel() // this test uses little more than one processor
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	e := crashsim.Exhaustive{System: crashSystem(), Operations: 3, Nested: 1}
 	if *writer.Full {
@@ -159,7 +160,7 @@ func TestExploreAll(t *testing.T) {
 	if violation != nil {
 		t.Fatalf("%v\nto see it again: go test ./mmapfilter/internal/writer -run 'TestExploreAll$' -full", violation)
 	}
-	if *writer.Full && stats.States < 1_000_000 { // README names that many
+	if *writer.Full && stats.States < 1_000_000 { // README names this number
 		t.Errorf("only %d crash states", stats.States)
 	}
 }

@@ -17,13 +17,13 @@ var (
 	small = tabletest.Compact(25, 26) // has the fewest slots in a line
 )
 
-// A change is an operation: an item more, or one less.
+// A change is an operation: grow is 1 for an insert and -1 for a delete.
 type change struct {
 	hash uint64
 	grow int
 }
 
-// seeded gives random numbers, and says how to have them again.
+// seeded returns a random generator, and logs its seed.
 func seeded(tb testing.TB, seed uint64) *rand.Rand {
 	tb.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
@@ -37,7 +37,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// mustWriter opens a volume, with a log of that size.
+// mustWriter opens a volume, with a log of the given size.
 func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *Writer {
 	tb.Helper()
 	w, _, err := Open(v, LogSize{First: logBytes, Most: logBytes})
@@ -45,14 +45,14 @@ func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *Writer {
 	return w
 }
 
-// viewOf is what lookups of other processes read.
+// viewOf returns the view that lookups of other processes read.
 func viewOf(w *Writer) *layout.View {
 	v := layout.NewView(w.words[layout.WordRuntime:], w.protocol.Geometry())
 	return &v
 }
 
-// TestBatchesAreBounded: who never calls Sync has the pending words committed all
-// the same, before there are too many of them.
+// TestBatchesAreBounded checks that pending words are committed before there are too many of them, even
+// if Sync is never called.
 func TestBatchesAreBounded(t *testing.T) {
 	const lines = 3 * segmentWords
 	w := mustWriter(t, small.Volume(t, lines), 64<<20)
@@ -91,8 +91,8 @@ func waitingSyncs(v *tabletest.Volume) (syncing, goOn chan struct{}, block *atom
 	return syncing, goOn, block
 }
 
-// TestOperationsGoOnDuringACommit: while a commit waits for the disk, an insert,
-// a delete and a lookup return, and belong to the next commit.
+// TestOperationsGoOnDuringACommit checks that operations and lookups return while a commit waits for the
+// disk. The operations must belong to the next commit.
 func TestOperationsGoOnDuringACommit(t *testing.T) {
 	v := small.Volume(t, 100)
 	syncing, goOn, block := waitingSyncs(v)
@@ -117,7 +117,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	}
 	for _, h := range []uint64{first, second, third} {
 		if layout.Contains(w.table, view, h) {
-			t.Error("the mapping has what is not durable")
+			t.Error("the mapping has an operation that is not durable")
 		}
 	}
 	if seq, ops, _ := w.protocol.Durable(); seq != 0 || ops != 0 {
@@ -130,7 +130,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 		t.Errorf("%d + %d are durable", seq, ops)
 	}
 	if !layout.Contains(w.table, view, first) || !layout.Contains(w.table, view, second) || layout.Contains(w.table, view, third) {
-		t.Error("the mapping does not have what the commit was of")
+		t.Error("the mapping does not have exactly the operations of the commit")
 	}
 	if !w.Contains(first) || w.Contains(second) || !w.Contains(third) {
 		t.Error("lookups of this process do not see the newest state")
@@ -144,7 +144,8 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	}
 }
 
-// TestOperationFitsTheLog: half of the smallest log has room for the longest operation twice.
+// TestOperationFitsTheLog checks that half of the smallest log has room for two of the longest
+// operations.
 func TestOperationFitsTheLog(t *testing.T) {
 	for _, kind := range layout.Kinds() {
 		for _, p := range layout.LegalParams(kind) {

@@ -7,12 +7,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A timeline is every value that the words had which lookups read. Time is the
-// number of stores.
+// A timeline has the values, at each time, of the words that lookups read. Time is the number of stores
+// so far.
 type timeline struct {
 	first  []uint64 // the words from the runtime page on, at time 0
 	stores []wordStore
-	values map[uint64][]uint64 // of the words that are stored to, at each time
+	values map[uint64][]uint64 // for each word that is stored to, its value at each time
 }
 
 type wordStore struct{ word, value uint64 }
@@ -39,60 +39,60 @@ func (l *timeline) value(word uint64, time int) uint64 {
 	return l.first[word-layout.WordRuntime]
 }
 
-// An enumeration is all schedules of one lookup beside a writer: before each of
-// its loads, any number of stores may have been done.
+// An enumeration goes through all schedules of one lookup beside a writer: before each load of the
+// lookup, any number of stores may have been done.
 //
-// Schedules in which each load gives the same value are one to the lookup, so it
-// is run once for all of them, as if each load came as early as it can have given
-// its value: a load that comes later leaves the next ones nothing that they would
-// not have had. The enumeration goes depth first over the values that the next load
-// may give.
+// A lookup cannot tell schedules apart in which each load returns the same value. So it runs once for
+// all such schedules, as if each load came as early as it can have returned its value. If a load came
+// later, the next loads could only return fewer different values. The enumeration goes depth first over
+// the values that the next load may return.
 //
-// A lookup that begins again has forgotten all but how often it has, and how many
-// counters it reads. So of those that begin again alike, the earliest goes on for
-// all, unless apart is set.
+// A lookup that begins again only remembers how many times it has begun, and how many counters it reads.
+// So of lookups that begin again in the same way, only the earliest goes on, for all of them, unless
+// apart is set.
 type enumeration struct {
 	*timeline
 	table    layout.Table
 	hash     uint64
-	from, to int                    // the first load is not before, the last not after
-	hidden   func(word uint64) bool // these are 0 to the lookup
-	keep     func(word uint64) bool // these are loaded once: later loads give the same value
+	from, to int                    // the times of the first load, at the earliest, and of the last, at the latest
+	hidden   func(word uint64) bool // reports words that the lookup reads as 0
+	keep     func(word uint64) bool // reports words that are loaded once: later loads return the same value
 	apart    bool
 
 	runs   int
-	missed []load // those of a schedule with the answer "absent"
+	missed []load // the loads of a schedule with the answer "absent"
 
 	loads   []load
-	begun   int // so many of them lead to where the lookup begins, and keep their values
+	begun   int // how many of the loads come before the lookup begins again; they keep their values
 	waiting []beginning
 }
 
-// A load is one whose values are being tried.
+// A load is a load of the lookup, whose possible values are tried one after another.
 type load struct {
 	word, value uint64
-	time        int   // the earliest at which it can have given the value
-	left        []int // the times of further values, the earliest of each
+	time        int   // the earliest time at which it can have returned the value
+	left        []int // for each value that is not tried yet, the earliest time
 }
 
-// A beginning is a lookup about to begin again.
+// A beginning is a lookup that is about to begin again.
 type beginning struct {
-	epochs, counters int // loads of the epoch so far; counters at its last look
+	epochs, counters int // number of loads of the epoch so far; of counters that the last try has read
 	loads            []load
 }
 
 func (b *beginning) time() int { return b.loads[len(b.loads)-1].time }
 
-// again is what stops a lookup that is gone on with later.
+// again is the panic that stops a lookup that goes on later.
 type again struct{}
 
 const wordEpoch = layout.WordRuntime + layout.RuntimeEpoch
 
-// run enumerates, up to a schedule that is answered "absent".
+// run goes through the schedules, up to the first with the answer "absent".
 func (e *enumeration) run() {
 	e.waiting = []beginning{{}}
 	for len(e.waiting) > 0 {
-		// The one with the fewest looks behind it: nothing is added to it any more.
+		// Take the one that has begun the fewest times. No other can lead to the same beginning any
+		// more.
 		least := 0
 		for i, b := range e.waiting {
 			if b.epochs < e.waiting[least].epochs {
@@ -110,8 +110,8 @@ func (e *enumeration) run() {
 	}
 }
 
-// lookUp does one lookup, with the values that the loads have, and the first of
-// the values that further ones may have.
+// lookUp does one lookup, with the values of e.loads. Further loads return the first of their possible
+// values.
 func (e *enumeration) lookUp() {
 	n := 0
 	defer func() {
@@ -141,7 +141,7 @@ func (e *enumeration) lookUp() {
 	}
 }
 
-// load returns the next load, with the first of the values that it may have.
+// load returns the next load, with the first of its possible values.
 func (e *enumeration) load(word uint64) load {
 	l := load{word: word, time: e.from}
 	if n := len(e.loads); n > 0 {
@@ -151,7 +151,7 @@ func (e *enumeration) load(word uint64) load {
 		return l
 	}
 	if i := slices.IndexFunc(e.loads, func(l load) bool { return l.word == word }); i >= 0 && e.keep != nil && e.keep(word) {
-		l.value = e.loads[i].value // as if there were no load
+		l.value = e.loads[i].value // as if there were no second load
 		return l
 	}
 	l.value = e.value(word, l.time)
@@ -164,7 +164,8 @@ func (e *enumeration) load(word uint64) load {
 	return l
 }
 
-// next goes back to the last load that has a value left, and takes that.
+// next goes back to the last load that has untried values, and takes the next of them. It reports
+// whether there is such a load.
 func (e *enumeration) next() bool {
 	for n := len(e.loads); n > e.begun; n-- {
 		if l := &e.loads[n-1]; len(l.left) > 0 {
@@ -177,7 +178,7 @@ func (e *enumeration) next() bool {
 	return false
 }
 
-// wait puts the lookup off that is about to begin again.
+// wait puts off the lookup, which is about to begin again.
 func (e *enumeration) wait() {
 	b := beginning{loads: slices.Clone(e.loads)}
 	for i, l := range b.loads {
@@ -196,7 +197,7 @@ func (e *enumeration) wait() {
 	}
 }
 
-// schedule tells of the loads that have missed a key.
+// schedule describes the loads that have missed a key, and the stores.
 func (e *enumeration) schedule() (text string) {
 	for i, l := range e.missed {
 		text += fmt.Sprintf("\n  load %d, after %d stores: %s is %#x", i, l.time, nameWord(l.word), l.value)

@@ -12,19 +12,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A historian is a writer of a filter that keeps its hashes, and the history that it should have.
+// A historian is a writer of a filter that keeps its hashes, with the position that its history should
+// have.
 type historian struct {
 	*Writer
 	t  testing.TB
 	at layout.Position
 }
 
-// newHistorian makes a filter of so few lines that hashes that differ in the last bits are of one class.
+// newHistorian creates a filter with so few lines that hashes that differ only in the last bits have the
+// same class.
 func newHistorian(tb testing.TB) *historian {
 	return &historian{t: tb, Writer: mustWriter(tb, small.Keeping(tb, 20), 1<<20)}
 }
 
-// newHistorianOnDisk is newHistorian with NAME.hashes, which has room for many operations.
+// newHistorianOnDisk does what newHistorian does, but in files, where NAME.hashes has room for many
+// operations.
 func newHistorianOnDisk(tb testing.TB, logBytes int64) *historian {
 	path := filepath.Join(tb.TempDir(), "f")
 	small.CreateKeeping(tb, path, 20)
@@ -35,7 +38,7 @@ func newHistorianOnDisk(tb testing.TB, logBytes int64) *historian {
 	return h
 }
 
-// insert, unique and remove do an operation and check what it says.
+// insert, unique and remove do an operation and check its result.
 func (h *historian) insert(hash uint64) {
 	h.t.Helper()
 	h.must(h.Insert(hash))
@@ -64,7 +67,8 @@ func (h *historian) must(err error) {
 	}
 }
 
-// expect checks that the last operation is in the history, or in none if op is 0; and what there is now.
+// expect checks that the history has got the operation, or none if op is 0, and checks the numbers of
+// items, left-out keys and waiting deletes.
 func (h *historian) expect(op layout.Op, hash, items, leftOut, waiting uint64) {
 	h.t.Helper()
 	if op != 0 {
@@ -75,7 +79,7 @@ func (h *historian) expect(op layout.Op, hash, items, leftOut, waiting uint64) {
 	}
 }
 
-// Two hashes of one class, and others. All have places of their own in the table of known ones.
+// Two hashes of one class, and two others. Each has a place of its own in the table of known hashes.
 const (
 	key     = 0x123456789ABCDEF0
 	leaning = key ^ 1
@@ -83,9 +87,9 @@ const (
 	absent  = key ^ 1<<62 ^ 4
 )
 
-// TestKnown covers K7: an InsertUnique of a key that is in the history writes nothing, if the writer
-// knows that. It knows a hash, and takes no other one for it. A key whose item has gone is inserted
-// again.
+// TestKnown covers K7: if the writer knows that the history has a key, an InsertUnique of the key adds
+// nothing to the history. The writer must not take another hash for a known one. A key whose item was
+// removed must be inserted again.
 func TestKnown(t *testing.T) {
 	const samePlace = key ^ 1<<16
 	h := newHistorian(t)
@@ -107,11 +111,11 @@ func TestKnown(t *testing.T) {
 	h.expect(layout.AtLeastOne, samePlace, 1, 1, 0)
 	h.unique(samePlace, false)
 	h.expect(0, 0, 1, 1, 0)
-	h.unique(key, false) // it has lost its place
+	h.unique(key, false) // samePlace has taken its place in the table
 	h.expect(layout.AtLeastOne, key, 1, 2, 0)
 	h.remove(key, true)
 	h.expect(layout.Delete, key, 1, 2, 1)
-	h.unique(key, false) // it leans now
+	h.unique(key, false) // another key's item answers for it now
 	h.expect(layout.AtLeastOne, key, 1, 3, 1)
 	h.remove(absent, false)
 	h.expect(0, 0, 1, 3, 1)
@@ -127,7 +131,7 @@ func TestKnown(t *testing.T) {
 	h.expect(layout.Delete, other, 1, 0, 0)
 	h.unique(other, true)
 	h.expect(layout.AtLeastOne, other, 2, 0, 0)
-	h.remove(leaning, true) // a stray one: the item of key
+	h.remove(leaning, true) // a stray delete, which removes the item of key
 	h.expect(layout.Delete, leaning, 1, 0, 0)
 	h.unique(key, true)
 	h.expect(layout.AtLeastOne, key, 2, 0, 0)
@@ -145,11 +149,12 @@ func TestKnown(t *testing.T) {
 	h = newHistorian(t)
 	h.unique(1, true)
 	h.expect(layout.AtLeastOne, 1, 1, 0, 0)
-	h.unique(0, false) // it was not there before
+	h.unique(0, false) // hash 0 is not known, although free places of the table are 0
 	h.expect(layout.AtLeastOne, 0, 1, 1, 0)
 }
 
-// TestNoHistory: a filter that keeps no hashes notes nothing of what changes no item, and counts it.
+// TestNoHistory checks that a filter that keeps no hashes has no history, and only counts operations
+// that change no item.
 func TestNoHistory(t *testing.T) {
 	h := &historian{t: t, Writer: mustWriter(t, small.Volume(t, 20), 1<<20)}
 	tap := h.beginTap()
@@ -161,7 +166,7 @@ func TestNoHistory(t *testing.T) {
 	if n := h.protocol.Operations(); n != 4 || h.mu.known != nil {
 		t.Errorf("%d operations, known: %t", n, h.mu.known != nil)
 	}
-	if hashes, _, err := tap.Take(nil, nil, 10); len(hashes) != 3 || err != nil { // the new file may lack an item
+	if hashes, _, err := tap.Take(nil, nil, 10); len(hashes) != 3 || err != nil { // the tap has InsertUniques, since the new file may lack an item
 		t.Errorf("%#x, %v", hashes, err)
 	}
 }
@@ -181,9 +186,9 @@ func newTap(tb testing.TB) *Tap {
 	return tap
 }
 
-// TestExpire covers K6 and K7: Expire deletes what others have not deleted meanwhile, and nothing else.
-// Its own deletes are not in the tap. While keys lean, or if the item has gone, the history alone has
-// them.
+// TestExpire covers K6 and K7: Expire deletes the given hashes, except those that other calls have
+// deleted meanwhile. The tap must not get deletes of Expire. If the filter has left-out keys, or the
+// item is gone, a delete of Expire must be in the history only.
 func TestExpire(t *testing.T) {
 	h := newHistorian(t)
 	for _, hash := range []uint64{key, key, key, other, other} {
@@ -195,17 +200,17 @@ func TestExpire(t *testing.T) {
 	if h.must(err); n != 2 || h.Len() != 2 || tap.Len() != 0 || deleted[key] != 0 {
 		t.Errorf("%d have expired, %d items are left; tapped %d, %v", n, h.Len(), tap.Len(), deleted)
 	}
-	h.insert(absent) // others are tapped again
+	h.insert(absent) // other operations go to the tap again
 	if tap.Len() == 0 {
-		t.Error("others are not tapped")
+		t.Error("after Expire, an insert does not go to the tap")
 	}
-	h.remove(leaning, true) // a stray one: the last item of key
+	h.remove(leaning, true) // a stray delete, which removes the last item of key
 	h.at = h.protocol.History().At
 	n, err = h.Expire([]uint64{key}, tap, deleted, nil, true)
 	h.must(err)
 	h.expect(layout.Delete, key, 2, 0, 1)
 	h.unique(other^1, false)
-	h.unique(other, false) // no delete
+	h.unique(other, false) // not a delete
 	h.at = h.protocol.History().At
 	m, err := h.Expire([]uint64{other}, tap, deleted, nil, true)
 	h.must(err)
@@ -215,7 +220,8 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// TestTapChecksItsFile: operations that the file of a tap does not return as they were are an error.
+// TestTapChecksItsFile checks that a tap returns an error if its file returns other operations than it
+// got.
 func TestTapChecksItsFile(t *testing.T) {
 	for name, change := range map[string]func(words []uint64){
 		"nothing":       func([]uint64) {},
@@ -240,13 +246,13 @@ func TestTapChecksItsFile(t *testing.T) {
 	}
 }
 
-// TestHistoryIsLong covers K7: a rebuild is due when the history has 32,768 operations more than there
-// are items, or when as many deletes wait as Compact says; and only after Compact.
+// TestHistoryIsLong covers K7: after Compact, a rebuild is due when the tail has 32,768 operations more
+// than there are items, or when as many deletes wait as Compact was told. Without Compact, none is due.
 func TestHistoryIsLong(t *testing.T) {
 	h := newHistorianOnDisk(t, wal.MinBytes)
 	h.Compact(3)
 	repeat := func(n int) {
-		for range n { // both lean, have one place in the table of those that are known, and lose it
+		for range n { // neither adds an item, and each takes the other's place in the table of known hashes
 			_, err := h.InsertUnique(leaning)
 			h.must(err)
 			_, err = h.InsertUnique(leaning ^ 1<<16)
@@ -255,10 +261,10 @@ func TestHistoryIsLong(t *testing.T) {
 	}
 	h.insert(key)
 	if repeat(1 << 14); h.HistoryIsLong() || h.protocol.Tail() != 1<<15+1 {
-		t.Errorf("%d operations are too many", h.protocol.Tail())
+		t.Errorf("a rebuild is due after %d operations", h.protocol.Tail())
 	}
 	if repeat(1); !h.HistoryIsLong() {
-		t.Errorf("%d operations are few", h.protocol.Tail())
+		t.Errorf("no rebuild is due after %d operations", h.protocol.Tail())
 	}
 
 	for waiting, want := range map[uint64]uint64{0: 0, 3: 3} {
@@ -269,14 +275,15 @@ func TestHistoryIsLong(t *testing.T) {
 		for n := uint64(1); n <= 5; n++ {
 			h.remove(key, true)
 			if long := h.HistoryIsLong(); long != (want > 0 && n >= want) {
-				t.Errorf("%d deletes wait, of %d: %t", n, want, long)
+				t.Errorf("%d deletes wait, and %d may: a rebuild is due: %t", n, want, long)
 			}
 		}
 	}
 }
 
-// TestReplaceOfHistory covers K7: a replacement needs files with the same history at the handover, not
-// with the same items. Otherwise it fails, and the old file goes on.
+// TestReplaceOfHistory covers K7: at the handover of a replacement, both files must have the same
+// history, but not the same items. If the histories differ, the replacement fails, and the old file goes
+// on.
 func TestReplaceOfHistory(t *testing.T) {
 	insert := func(w *Writer, hash uint64) {
 		t.Helper()
@@ -326,7 +333,7 @@ func TestReplaceOfHistory(t *testing.T) {
 				}
 				catchUp := func(most int) error {
 					if most == 0 && !done {
-						insert(next.w, absent) // which the old file has not done
+						insert(next.w, absent) // the old file does not have this operation
 					}
 					return nil
 				}
@@ -343,7 +350,7 @@ func TestReplaceOfHistory(t *testing.T) {
 			})
 		}
 	}
-	for _, exact := range []bool{true, false} { // a new file with the caller's keys may lack what is known
+	for _, exact := range []bool{true, false} { // a new file with the caller's keys may lack known hashes
 		old, next := newHistorian(t), newStageOn(t, stageShape.Keeping(t, 4), 4, 1)
 		next.volume.place = func() (bool, error) { return true, nil }
 		old.unique(key, true)
@@ -360,8 +367,8 @@ func TestReplaceOfHistory(t *testing.T) {
 	}
 }
 
-// TestRebuilding covers K5: if many operations come while a rebuild goes on, each of the next ones
-// waits, and goes on although the rebuild does; none once that has ended, or without Compact.
+// TestRebuilding covers K5: if many operations come during a rebuild, each of the next operations waits
+// a little, but not until the rebuild ends. No operation waits after the rebuild, or without Compact.
 func TestRebuilding(t *testing.T) {
 	h := newHistorianOnDisk(t, 64<<20)
 	come := func(rounds, waits int) {
@@ -383,7 +390,7 @@ func TestRebuilding(t *testing.T) {
 	come(1, 1)
 	come(4, 8)
 	h.Untap()
-	come(1, 0) // nothing is owed
+	come(1, 0) // no wait is left over from the rebuild
 	come(10, 0)
 	h.insert(other)
 	h.insert(other)

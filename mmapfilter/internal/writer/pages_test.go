@@ -10,17 +10,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A pagedVolume has large pages, which drop drops part by part.
+// A pagedVolume has large pages, which the function drop drops part by part.
 type pagedVolume struct {
 	recovery.Volume
 	drop    func(from int64) (next int64)
-	dropped int64 // bytes of each part
+	dropped int64 // the bytes that each part is said to have
 }
 
 func (v pagedVolume) DropLargePages(from int64) (next, dropped int64) { return v.drop(from), v.dropped }
 
-// TestReadAgainWhatWasInMemory: pages that were dropped for an earlier writer of a sealed file do not
-// count for the next writer. Otherwise a file that is not in memory would be read whole.
+// TestReadAgainWhatWasInMemory checks that a writer counts the bytes of dropped pages anew after each
+// Seal. Otherwise a file that is not in memory would be read whole.
 func TestReadAgainWhatWasInMemory(t *testing.T) {
 	w := mustWriter(t, small.Volume(t, 100), 1<<20)
 	vol := w.vol
@@ -28,17 +28,18 @@ func TestReadAgainWhatWasInMemory(t *testing.T) {
 		w.vol = pagedVolume{vol, func(int64) int64 { return 0 }, dropped}
 		must(t, errors.Join(w.Seal(context.Background()), w.Insert(uint64(hash))))
 		if w.mu.large.left || w.mu.large.dropped != dropped {
-			t.Errorf("of %d bytes that are dropped it knows %+v", dropped, w.mu.large)
+			t.Errorf("%d bytes are dropped, but the writer has %+v", dropped, w.mu.large)
 		}
 	}
 }
 
-// TestDropLargePages: whichever call stores to a sealed file first, the first part of it is dropped
-// before that (R4), and the others before the first commit, or before the file is put to rest without
-// one. No operation runs meanwhile, but between the parts, except in the last part of Seal and of Clean.
+// TestDropLargePages checks that the first part of a sealed file is dropped before the first store to it
+// (R4), whichever call that is, and the other parts before the first commit or, if there is none, before
+// the file is put to rest. Operations may run between two parts, except in the last part of Seal and of
+// Clean.
 func TestDropLargePages(t *testing.T) {
 	insert := func(w *Writer) error { return w.Insert(1) }
-	nothing := func(w *Writer) error { // begins, and changes nothing
+	nothing := func(w *Writer) error { // stores to the file, but changes no item
 		_, err := w.Delete(2)
 		return err
 	}
@@ -50,7 +51,7 @@ func TestDropLargePages(t *testing.T) {
 	pages := func(w *Writer) error { w.DropLargePages(); return nil }
 	for name, c := range map[string]struct {
 		first, then func(w *Writer) error
-		held        bool // operations wait
+		held        bool // whether operations wait until all parts are dropped
 	}{
 		"SyncAt":      {(*Writer).Sync, func(w *Writer) error { return w.SyncAt(func(uint64) uint64 { return 1 }) }, false},
 		"Insert":      {insert, (*Writer).Sync, false},
@@ -93,7 +94,7 @@ func TestDropLargePages(t *testing.T) {
 				return from + 1
 			}, 0}
 			must(t, errors.Join(c.first(w), c.then(w)))
-			if parts < 3 || parts == 5000 { // these are so many only if no operation can come between
+			if parts < 3 || parts == 5000 { // there are 5000 only if no operation can run between two parts
 				t.Fatalf("%d parts are dropped", parts)
 			}
 			<-between

@@ -12,7 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A side is one of the two files of a replacement, or their name.
+// A side is one of the two files of a replacement, or the name.
 type side int
 
 const (
@@ -21,18 +21,18 @@ const (
 	theName // of the old file, which a store gives to the new one
 )
 
-// A sideStore is a store to one of the files, or to their name.
+// A sideStore is a store to one of the files, or stands for the new file getting the name.
 type sideStore struct {
 	side
 	wordStore
 }
 
-// A pair is a file and the one that is to take its place, with the stores to both in their order.
-// Time is the number of stores.
+// A pair is a file and its replacement, with the stores to both in their order. Time is the number of
+// stores.
 //
-// Lookups are those of other processes. One in the old file began to read it when that had the
-// name. One in the new file is that of a follower that has seen that the new file has the name, or
-// of a reader that has opened it: it begins later than that.
+// All lookups are in other processes. A lookup in the old file is by a reader that opened the file when
+// it had the name. A lookup in the new file is by a follower that has seen that the new file has the
+// name, or by a reader that has opened it, so it begins after the new file got the name.
 type pair struct {
 	tables [2]layout.Table
 	first  [2][]uint64 // from the runtime page on, at time 0
@@ -57,15 +57,16 @@ func (p *pair) add(to side, stores []wordStore) {
 	}
 }
 
-// step does an operation that was committed to one of the files.
+// step adds an operation that was committed to one of the files.
 func (p *pair) step(to side, st step) {
 	p.begin(st.change, len(p.stores))
 	p.add(to, st.mapped)
 	p.end(st.change, len(p.stores))
 }
 
-// scene is what lookups in one of the files read, and the keys that are in meanwhile. Time is that
-// of the pair. A lookup in the new file does not begin before it has the name.
+// scene returns the words that lookups in one of the files read, and the keys that are present
+// meanwhile, with the times of the pair. A lookup in the new file does not begin before the file has the
+// name.
 func (p *pair) scene(of side) *scene {
 	other := layout.WordRuntime + uint64(len(p.first[of])) // no lookup reads it
 	named, stores := 0, []wordStore(nil)
@@ -100,11 +101,11 @@ type crossing struct {
 	tap       *Tap
 	pair      *pair
 	files     [2][]uint64 // at the handover
-	begun     int         // time of it
+	begun     int         // the time of the handover
 }
 
-// newCrossing makes the new file, with the items of the old one, and then has an operation in the old
-// file, which the new one lacks.
+// newCrossing creates the new file, with the items of the old one. After that, it does an operation in
+// the old file, which the new file lacks.
 func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 	c := &crossing{T: t, old: newStage(t, lines, seed), next: newStage(t, lines+1, seed)}
 	c.old.volume.File.Mem[wordEpoch] = 2 // as after a recovery
@@ -122,9 +123,9 @@ func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 	return c
 }
 
-// replace switches to the new file, in vain or not. Two operations were not committed before: other
-// processes see the inserted item once the new file has the name, and the deleted item may be gone from
-// now on.
+// replace switches to the new file, or fails to if inVain is set. Two operations are not committed
+// before. Other processes see an inserted item at the latest when the switch has ended; a deleted item
+// may be gone from now on.
 func (c *crossing) replace(inVain bool) {
 	old, next := c.old, c.next
 	var open []change
@@ -138,7 +139,8 @@ func (c *crossing) replace(inVain bool) {
 	for i, s := range stages {
 		file := &s.volume.file
 		file.stored = func() {
-			// Before the handover, the stores that only a recovery reads are left out: they are many.
+			// Before the handover, stores that only a recovery reads are left out, because they are
+			// many.
 			if st := file.stores[len(file.stores)-1]; marked || forLookup(st.word) {
 				c.pair.add(side(i), []wordStore{st})
 			}
@@ -187,15 +189,15 @@ func (c *crossing) replace(inVain bool) {
 	next.counts, next.keys = maps.Clone(old.counts), slices.Clone(old.keys)
 }
 
-// goOn has operations in the file that has the name.
+// goOn does operations in the file that has the name.
 func (c *crossing) goOn(p *pair, to side, s *stage, operations int) {
 	for range operations {
 		p.step(to, s.step(s.choose()))
 	}
 }
 
-// eachDeath calls do for every store from the handover on, after which the process dies, another one
-// opens the file that has the name then, recovers it, and goes on with it.
+// eachDeath calls do for every store from the handover on. The process dies after this store. Another
+// process opens the file that has the name then, recovers it, and goes on with it.
 func (c *crossing) eachDeath(do func(name string, p *pair)) {
 	all := c.pair
 	for n := c.begun; n <= len(all.stores); n++ {
@@ -229,7 +231,7 @@ func (c *crossing) eachDeath(do func(name string, p *pair)) {
 	}
 }
 
-// pair has every key looked up in both files in every way while it is in.
+// pair looks up every key in both files, in all schedules while it is present.
 func (p *proof) pair(c *crossing, name string, pair *pair) {
 	c.Helper()
 	for of, what := range []string{oldFile: "the old file", newFile: "the new file"} {
@@ -248,12 +250,12 @@ func (p *proof) pair(c *crossing, name string, pair *pair) {
 	}
 }
 
-// TestReplaceSchedules covers K3 and K4: of all schedules of a lookup beside the stores of a
-// Replace, and of the operations before and after it, none misses a key that is in meanwhile:
-// neither in the old file, by a reader that has it open, nor in the new one, by a follower that has
-// switched to it. It is so if the new file cannot get the name and the old one goes on, and if the
-// process dies after any of the stores and another one goes on with the file that has the name. It
-// is not so when the epoch is hidden.
+// TestReplaceSchedules covers K3 and K4. It goes through all schedules of a lookup beside the stores of
+// a Replace and of the operations before and after it. No lookup may miss a key that is present
+// meanwhile: neither in the old file, by a reader that has it open, nor in the new file, by a follower
+// that has switched to it. This also holds if the new file cannot get the name and the old one goes on,
+// and if the process dies after any store and another one goes on with the file that has the name. If
+// the epoch is hidden, some lookup must miss a key.
 func TestReplaceSchedules(t *testing.T) {
 	p, rounds := newProof(), uint64(8)
 	if *Full {
