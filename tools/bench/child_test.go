@@ -43,7 +43,7 @@ func TestChild(t *testing.T) {
 	if err := c.ask("Nothing", struct{}{}, nil); err == nil {
 		t.Error("a child that has ended answers")
 	}
-	if err := new(worker).Shard(ShardArgs{Kind: "none", Dir: "/nonexistent"}, new(int64)); err == nil {
+	if err := new(worker).Shard(ShardArgs{Kind: "none", Dir: "/nonexistent", Tasks: 1}, new(int64)); err == nil {
 		t.Error("a task of a set without a plan succeeds")
 	}
 }

@@ -74,7 +74,7 @@ func (c *churnRun) run() error {
 func parseRate(word string) (float64, error) {
 	rate, err := strconv.ParseFloat(word, 64)
 	if err != nil || !(rate > 0 && rate < 1) {
-		return 0, fmt.Errorf("%q is no rate", word)
+		return 0, fmt.Errorf("%q is not a rate", word)
 	}
 	return rate, nil
 }

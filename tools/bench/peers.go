@@ -51,7 +51,7 @@ func (p *peersRun) run() error {
 		return errors.New("-keys and -asks must be at least 1")
 	}
 	if !(p.rate > 0 && p.rate < 1) {
-		return fmt.Errorf("%v is no rate", p.rate)
+		return fmt.Errorf("%v is not a rate", p.rate)
 	}
 	var more []spec
 	for _, v := range p.variants()[1:] {

@@ -46,7 +46,7 @@ func (s *session) parse(args []string, create func(*session) command) (cmd comma
 		return cmd, err
 	}
 	if s.flags.NArg() > 0 {
-		return cmd, fmt.Errorf("there is no argument such as %q", s.flags.Arg(0))
+		return cmd, fmt.Errorf("unexpected argument %q", s.flags.Arg(0))
 	}
 	if !s.short {
 		return cmd, nil
