@@ -144,7 +144,7 @@ func (g *Guard) isBuilding() bool {
 	return g.mu.building
 }
 
-// unusable returns why the filter cannot be used any more, or nil.
+// unusable returns why the filter can no longer be used, or nil.
 func (g *Guard) unusable() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

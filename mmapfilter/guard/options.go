@@ -50,8 +50,8 @@ type Options struct {
 	Path string
 	// Capacity is the least number of keys that the filter has room for; the filter grows with the
 	// store. If an existing filter has at most half of this Capacity, Open rebuilds it in the
-	// background; the old filter answers meanwhile. 0 means the Capacity of the last Open that gave
-	// one, or 1,048,576 for a new filter.
+	// background; the old filter answers meanwhile. 0 means the Capacity of the last Open that set it,
+	// or 1,048,576 for a new filter.
 	Capacity uint64
 	// FalsePositiveRate is the share of absent keys that may reach the store. If an existing filter has
 	// another rate, Open rebuilds it in the same way. 0 means the rate of the existing filter, or 0.01

@@ -58,8 +58,8 @@ type Changes struct {
 
 // An Ordered is a Store that numbers its transactions in their order. The number of a transaction is
 // its position. After a crash that loses the last transactions, later ones may reuse their positions.
-// If Options.Deletes is Rebuild, an Ordered needs no outbox, since Since tells which keys the filter
-// lacks after a crash.
+// An Ordered needs no outbox if Options.Deletes is Rebuild: after a crash, Since tells which keys the
+// filter lacks.
 type Ordered interface {
 	Store
 	// Position returns a position up to which every transaction has ended its Prepare. While the store
@@ -83,6 +83,5 @@ type Watched interface {
 	Untouched() error
 }
 
-// ErrTouched is what [Watched.Untouched] returns if a write that nobody knows may have bypassed the
-// guard.
+// ErrTouched is what [Watched.Untouched] returns if a write may have bypassed the guard.
 var ErrTouched = errors.New("a write to the store may have bypassed the guard")

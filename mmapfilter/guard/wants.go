@@ -78,8 +78,9 @@ func (g *Guard) tooManyPass() bool {
 }
 
 // Limits for a rebuild. Each rebuild reads all keys of the store, so none begins for a small gain.
-// After a rebuild, the filter has twice the room that it needs, so as many keys must come or go before
-// the next rebuild. So the cost per key is constant.
+// After a rebuild, the filter has twice the room that it needs. So the number of keys that must come or
+// go before the next rebuild is in proportion to the keys that a rebuild reads, and the cost per key is
+// constant.
 const (
 	full        = 0.9     // of the capacity, so that keys which come during the rebuild find room
 	manyGone    = 0.5     // of the items, so that a rebuild frees at least as much as it copies
@@ -119,7 +120,7 @@ func (c *churning) tick() {
 
 // A due has the reasons for a rebuild.
 type due struct {
-	gone    uint64 // keys that are in the filter but not in the store, about
+	gone    uint64 // about how many keys are in the filter but not in the store
 	deleted uint64 // gone keys, and deleted keys that may have been put again
 	unknown bool   // more keys may be gone
 	excess  uint64 // absent keys that have passed the filter in excess of the requested rate
@@ -137,7 +138,7 @@ func (d due) and(e due) due {
 	}
 }
 
-// addGone counts keys that are in the filter but not, or not any more, in the store.
+// addGone counts keys that are in the filter but not, or no longer, in the store.
 func (d *due) addGone(keys uint64) {
 	d.gone += keys
 	d.deleted += keys

@@ -189,7 +189,7 @@ func (g *Guard) mark(c Changes, reset bool) error {
 }
 
 // built makes a mark for a filter that has been built, and lets it serve. If Doubt has been called
-// since the instant of the build, when Guard.mu.doubts was doubts, the filter does not serve.
+// since the instant of the build, at which Guard.mu.doubts was doubts, the filter does not serve.
 func (g *Guard) built(reset bool, doubts int) error {
 	g.work.Lock()
 	defer g.work.Unlock()
