@@ -139,7 +139,7 @@ func ofGuard(s guard.Stats) []metric {
 // ofReplica returns the metrics of a replica.
 func ofReplica(s replica.Stats) []metric {
 	return []metric{
-		gauge("lag_seconds", "Time since the replica last had all that the primary had.", s.LagSeconds),
+		gauge("lag_seconds", "Time since the replica last had all operations of the primary.", s.LagSeconds),
 		gauge("lag_operations", "Operations that the primary had and the replica lacked, as of the last answer.", s.LagOperations),
 		counter("sets_total", "Sets of changes that were applied.", s.Sets),
 		counter("snapshots_total", "Snapshots that were taken.", s.Snapshots),

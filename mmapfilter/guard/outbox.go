@@ -59,7 +59,7 @@ func entriesOfDeletes(deletes []*deletion) (ranges []Range) {
 	return ranges
 }
 
-// An identity tells a filter from others. It is in the filter's normalisation note.
+// An identity tells a filter from other filters. It is in the filter's normalisation note.
 type identity [16]byte
 
 func newIdentity(random func() uint64) (id identity) {

@@ -166,7 +166,7 @@ type inserted struct {
 // insert puts hashes into the filter, each as one operation. If Options.Deletes is Rebuild, it does not
 // add hashes that the filter already has. It returns the hashes that found no room or, after an error,
 // all hashes that may not be in the filter. If someRoom is set, it stops at the first hash that finds
-// no room, since a search that finds none is slow.
+// no room, since a search in vain is slow.
 func (g *Guard) insert(hashes []uint64, someRoom bool) (unplaced []uint64, done inserted, err error) {
 	for len(hashes) > 0 {
 		n, added, err := g.filter.InsertHashes(hashes, g.options.Deletes == Rebuild)
@@ -323,7 +323,7 @@ func (g *Guard) unsure(hashes []uint64) {
 
 var errUnsure = errors.New("too many commits ended with an unknown outcome")
 
-// stripes are locks; each is for the keys with some hashes.
+// stripes are locks, each for all keys whose hashes have the same remainder.
 type stripes [256]sync.Mutex
 
 // lock locks the stripes of hashes, and returns them for unlock.

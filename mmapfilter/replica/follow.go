@@ -39,7 +39,7 @@ type Replica struct {
 	mu struct {
 		sync.Mutex
 		stats   Stats     // except what current and err say
-		current time.Time // when the replica last had all that the primary had
+		current time.Time // when the replica last had all operations of the primary
 		err     error     // why the last exchange failed
 	}
 }
@@ -49,7 +49,7 @@ type Stats struct {
 	Position      mmapfilter.Position // up to which the replica has the operations of the primary
 	Primary       mmapfilter.Position // of the primary, as of its last answer; zero before the first answer
 	LagOperations uint64              // operations that the primary had and the replica lacked, as of the last answer
-	LagSeconds    float64             // since the replica last had all that the primary had, or since Follow was called
+	LagSeconds    float64             // since the replica last had all operations of the primary, or since Follow was called
 	Sets          uint64              // sets of changes that were applied
 	Snapshots     uint64              // snapshots that were taken
 	ChangeBytes   uint64              // bytes of changes that were received

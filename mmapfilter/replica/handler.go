@@ -29,7 +29,7 @@ const positionHeader = "Mmapfilter-Position"
 const (
 	maxWait   = time.Minute           // the longest wait that a request may ask for
 	lookEvery = 10 * time.Millisecond // between two looks at the position, while a request waits
-	minRate   = 16 << 10              // bytes a second that a peer must take or send, after patience
+	minRate   = 16 << 10              // bytes a second that a peer must take or send; patience comes in addition
 	busyAfter = 10 * time.Second      // a request that has waited this long for its turn is told to come again
 	worth     = 8                     // a snapshot is served until keys/worth + slack operations have come after it:
 	slack     = 1 << 13               // the changes of slack operations are as large as a small filter
@@ -320,8 +320,8 @@ func (p *publisher) serveHealth(w http.ResponseWriter, r *http.Request) {
 	}{p.position(), p.filter.Len()})
 }
 
-// statuses has, for each error that a replica can act on, the status by which the
-// replica knows it.
+// statuses has, for each error that a replica can act on, the status by which the replica knows the
+// error.
 var statuses = []struct {
 	err    error
 	status int

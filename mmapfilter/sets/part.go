@@ -20,9 +20,9 @@ type part struct {
 	// The keys in the order of their shards.
 	sorted [mostKeys]uint64
 	at     [mostKeys]uint16     // the place in the batch of each key of sorted
-	starts []uint16             // of each shard
-	first  [mostKeys + 1]uint16 // of each group, that is, of the keys of one shard
-	groups [mostKeys]uint32     // its shard
+	starts []uint16             // where the keys of each shard start in sorted
+	first  [mostKeys + 1]uint16 // where each group starts in sorted; a group is the keys of one shard
+	groups [mostKeys]uint32     // the shard of each group
 }
 
 // clear removes all keys.

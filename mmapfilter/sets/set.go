@@ -18,8 +18,8 @@ import (
 )
 
 // A Set looks keys up in its shards, the files that a manifest, NAME.set, names (S1). Each key belongs
-// to one shard, so a lookup reads one file, and the rate of the set is the rate of a shard. It is safe
-// for concurrent use by multiple goroutines.
+// to one shard, so a lookup reads one file, and the rate of the set is the rate of a shard. A Set is
+// safe for concurrent use by multiple goroutines.
 //
 // A shard is opened when one of its keys is first looked up. If it cannot be opened, or is not the
 // file that the manifest names, it answers "maybe", and [Set.Err] says so.
@@ -31,8 +31,9 @@ type Set struct {
 	opts    mmapfilter.OpenOptions
 	follows bool
 
-	// state has the newest manifest, and direct looks single keys up in it. Each lookup loads either of
-	// them, once. While there is no manifest, and after Close, state is nil and direct answers "maybe".
+	// state has the newest manifest, and direct looks single keys up in it. Each lookup loads one of
+	// the two, once. While there is no manifest, and after Close, state is nil and direct answers
+	// "maybe".
 	state   atomic.Pointer[setState]
 	direct  atomic.Pointer[layout.Direct]
 	last    atomic.Pointer[setState] // for Len and Cap after Close; it has no lookups
@@ -255,7 +256,7 @@ func (st *setState) drop(but *setState) {
 func (s *Set) awaits() (awaits bool) {
 	if st := s.state.Load(); st != nil {
 		for _, sh := range st.shards {
-			awaits = sh.awaits() || awaits // ask every shard: after its Awaits, the next mark wakes the set again
+			awaits = sh.awaits() || awaits // ask every shard, since only then its next mark wakes the set again
 		}
 	}
 	return awaits

@@ -38,9 +38,9 @@ type DB struct {
 	options    badger.Options
 	namespaces sync.Map // banned namespaces, uint64 -> struct{}
 
-	// RunValueLogGC and drops hold values, so that they exclude each other. A GC reads values and
-	// writes them again later. After a drop in between, it would bring back keys that were dropped,
-	// or whose delete the drop has purged, and the filter would lack these keys.
+	// RunValueLogGC and drops lock values, so that they exclude each other. A GC reads values and
+	// writes them again later. After a drop in between, it would bring back keys that were dropped, or
+	// whose delete the drop has purged, and the filter would lack these keys.
 	values sync.Mutex
 }
 

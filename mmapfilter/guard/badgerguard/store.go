@@ -57,7 +57,7 @@ type store struct {
 	}
 }
 
-// The first bytes of the keys of entries that need care if one transaction has no room for all entries.
+// First bytes of keys: of the entries that need care if one transaction has no room for all entries.
 const (
 	stampEntry   = 's' // without it, the other entries are not used
 	deletesEntry = 'd' // has the hashes to delete from the filter

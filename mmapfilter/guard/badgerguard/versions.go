@@ -71,8 +71,8 @@ func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// verifySince reads all blocks of the tables that have keys with versions after at. Badger itself
-// verifies only all tables at once, which may take long; verifySince does that only if the tables are
+// verifySince reads all blocks of the tables that have keys with versions after at. Badger itself can
+// only verify all tables at once, which may take long; verifySince does that only if the tables are
 // encrypted. Few tables have such keys: those of the last memtables.
 func (s *store) verifySince(at uint64) (err error) {
 	newer := slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.MaxVersion <= at })

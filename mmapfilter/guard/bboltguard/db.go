@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// FilterSuffix follows the path of the store in the path of the filter, unless guard.Options.Path names
-// another path.
+// FilterSuffix is what the path of the filter adds to the path of the store, unless guard.Options.Path
+// names another path.
 const FilterSuffix = ".mmf"
 
 var (

@@ -31,9 +31,9 @@ type store struct {
 		busy    bool        // a transaction is being committed
 		waiting []*snapshot // snapshots that begin after the commit
 	}
-	// late counts the commits after which a snapshot began. A filter that is built from such a snapshot
-	// lacks the keys that the commit deleted. So transactions that began before the commit do not ask
-	// the filter.
+	// late counts the commits right after which a snapshot began. A filter that is built from such a
+	// snapshot lacks the keys that the commit deleted. So transactions that began before the commit do
+	// not ask the filter.
 	late atomic.Uint64
 
 	// before is what Prepare sees: the state of the store before the transaction that is being
@@ -226,7 +226,8 @@ type snapshot struct {
 	closed bool // guarded by gate
 }
 
-// Snapshot implements guard.Store. It never waits, since only a commit makes a read transaction wait.
+// Snapshot implements guard.Store. It never waits: while a commit is under way, the snapshot begins
+// only after the commit.
 func (s *store) Snapshot() (guard.Snapshot, error) {
 	n := &snapshot{store: s, begun: make(chan struct{})}
 	s.gate.Lock()

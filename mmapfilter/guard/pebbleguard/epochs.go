@@ -31,8 +31,8 @@ func (e epoch) changes() guard.Changes {
 	return guard.Changes{Set: []guard.Entry{{Key: epochEntry, Value: value}}}
 }
 
-// decodeEpoch decodes the entry of an epoch. For a damaged value it returns an epoch that is before its
-// previous one.
+// decodeEpoch decodes the entry of an epoch. For a damaged value it returns an epoch whose number is
+// lower than that of the epoch before it.
 func decodeEpoch(value []byte) epoch {
 	if len(value) != 16 {
 		return epoch{previous: ^uint64(0)}
@@ -117,9 +117,9 @@ func (s *loggedStore) beforeFlush(g *guard.Guard) {
 	}
 }
 
-// unlogged makes the keys of all prepared transactions durable in the filter, since the log will not
-// have ingested keys. These keys get an epoch of their own, which never has an entry; the next epoch
-// has one. So Since refuses a filter of an earlier epoch, such as a filter whose sync has failed.
+// unlogged makes the keys of all prepared transactions durable in the filter, since the log does not
+// get ingested keys. These keys get an epoch of their own, which never has an entry; the next epoch has
+// one. So Since refuses a filter of an earlier epoch, such as a filter whose sync has failed.
 func (s *loggedStore) unlogged() error {
 	s.enters.Lock()
 	defer s.enters.Unlock()
