@@ -19,11 +19,11 @@ type takeover struct {
 	old, next *stage
 	tap       *Tap
 	there     []uint64
-	used      []*Writer      // in order
-	atMost    map[int]func() // called once, after so many operations at most are left
+	used      []*Writer      // the writers that use was called with, in order
+	atMost    map[int]func() // by the argument of catchUp; each is called once, at the end of such a call
 }
 
-// newTakeover makes two filters with the same keys; in the old one operations have come since.
+// newTakeover creates two filters with the same keys, and then does operations in the old one.
 func newTakeover(t testing.TB, old, next *stage) *takeover {
 	x := &takeover{TB: t, old: old, next: next, tap: newTap(t), atMost: map[int]func(){}}
 	for range 20 {
@@ -85,7 +85,7 @@ func (x *takeover) replace() error {
 	return x.old.w.Replace(x.next.w, true, x.catchUp, func(w *Writer) {
 		x.used = append(x.used, w)
 		if x.next.w.handover.TryLock() {
-			x.Error("it says what is durable in the new file, which may not take over")
+			x.Error("other calls can see what is durable in the new file, which may not take over")
 			x.next.w.handover.Unlock()
 		}
 	})
@@ -101,7 +101,7 @@ func (x *takeover) has(w *Writer) {
 	}
 }
 
-// bothKinds calls do with filters that keep their hashes, and with others.
+// bothKinds calls do with filters that keep their hashes, and with filters that do not.
 func bothKinds(t *testing.T, do func(t *testing.T, x *takeover)) {
 	t.Run("without a history", func(t *testing.T) {
 		do(t, newTakeover(t, newStage(t, 3, 1), newStage(t, 4, 1)))
@@ -111,11 +111,12 @@ func bothKinds(t *testing.T, do func(t *testing.T, x *takeover)) {
 	})
 }
 
-// TestReplace covers K3: what comes before the pause is in the new file, which is durable, with the
-// counters of the old one, before it gets the name. In the pause nothing can be done in either file, but
-// lookups look in the new one. From then on the old writer does nothing; the new one goes on with the
-// longest stall of the old one. A superblock of the new file has the count of the old file as of the
-// operations that it has: other processes go by it until the next checkpoint.
+// TestReplace covers K3: before the new file gets the name, it must durably have all operations that
+// came before the pause, and the counters of the old file. In the pause, no operation, commit or
+// checkpoint can run in either file, and lookups use the new one. From then on, the old writer must do
+// nothing. The new writer must take over the longest stall of the old one. The superblock of the new
+// file must count the operations that the file has at that time, because other processes use it until
+// the next checkpoint.
 func TestReplace(t *testing.T) {
 	bothKinds(t, func(t *testing.T, x *takeover) {
 		old, next := x.old.w, x.next.w
@@ -125,7 +126,7 @@ func TestReplace(t *testing.T) {
 		caught := old.protocol.Count()
 		var each func()
 		between := false
-		each = func() { // also after the last of these, so that there is something left for the pause
+		each = func() { // also in the last call before the pause, so that operations are left for the pause
 			x.each()
 			x.atMost[fewLeft] = each
 			if old.checkpoints.TryLock() {
@@ -142,7 +143,7 @@ func TestReplace(t *testing.T) {
 			for name, lock := range map[string]*sync.Mutex{
 				"an operation": &old.mu.Mutex, "a commit": &old.commits, "a checkpoint": &old.checkpoints,
 				"an operation of the new file": &next.mu.Mutex, "a commit of it": &next.commits, "a checkpoint of it": &next.checkpoints,
-				"a look at what is durable there": &next.handover,
+				"a look at what is durable in it": &next.handover,
 			} {
 				if lock.TryLock() {
 					t.Errorf("%s can run in the pause", name)
@@ -154,7 +155,7 @@ func TestReplace(t *testing.T) {
 				t.Errorf("%d and %d items after %d and %d operations; %+v, %+v", a.Length(), b.Length(), a.Operations(), b.Operations(), a.History(), b.History())
 			}
 			if sb := b.Superblock(); (recovery.Count{Seq: sb.UserSeq(), Operations: sb.Operation()}) != caught {
-				t.Errorf("the superblock counts %d operations after %d; it has those up to %+v", sb.Operation(), sb.UserSeq(), caught)
+				t.Errorf("the superblock counts %d operations after user sequence %d; the file has those up to %+v", sb.Operation(), sb.UserSeq(), caught)
 			}
 			if seq, operations, lsn := b.Durable(); seq != 8 || operations != b.Operations() || lsn != b.LSN() {
 				t.Errorf("%d + %d are durable, up to %d of %d", seq, operations, lsn, b.LSN())
@@ -170,12 +171,12 @@ func TestReplace(t *testing.T) {
 			t.Fatal(placed, err)
 		}
 		if !between {
-			t.Error("commits wait until what came during the checkpoints is done in the new file")
+			t.Error("commits wait until operations that came during the checkpoints are replayed")
 		}
 		if err := old.Insert(1); err != ErrMoved {
-			t.Errorf("afterwards: %v", err)
+			t.Errorf("an insert afterwards: %v", err)
 		}
-		if err := old.CountFull(); err != ErrMoved { // nobody would count it
+		if err := old.CountFull(); err != ErrMoved { // the new file would not count it
 			t.Errorf("afterwards, an operation that found no room: %v", err)
 		}
 		if err := old.Sync(); err != ErrMoved {
@@ -187,7 +188,7 @@ func TestReplace(t *testing.T) {
 		length, operations := next.protocol.Length(), next.protocol.Operations()
 		again := mustWriter(t, x.next.volume.crashed(next.words, nil), wal.MinBytes)
 		if again.protocol.Length() != length || again.protocol.Operations() != operations {
-			t.Errorf("after a kill the new file has %d items of %d, after %d operations of %d", again.protocol.Length(), length, again.protocol.Operations(), operations)
+			t.Errorf("after a kill, the new file has %d items, not %d, after %d operations, not %d", again.protocol.Length(), length, again.protocol.Operations(), operations)
 		}
 		x.has(again)
 		x.old = x.next
@@ -196,9 +197,9 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// TestReplaceInVain covers K3 and K4: if the new file cannot get the name, the old one goes on, with all
-// that was done, and lookups look there again. The new one takes nothing that has come to it meanwhile.
-// The pause in vain is a stall of the old one.
+// TestReplaceInVain covers K3 and K4: if the new file cannot get the name, the old one must go on with
+// all operations, and lookups must use it again. The new file must refuse operations. The pause is a
+// stall of the old file.
 func TestReplaceInVain(t *testing.T) {
 	bothKinds(t, func(t *testing.T, x *takeover) {
 		old, next := x.old.w, x.next.w
@@ -220,7 +221,7 @@ func TestReplaceInVain(t *testing.T) {
 				}
 			}()
 			if !slices.Equal(x.used, []*Writer{next, old}) {
-				t.Errorf("%s: lookups do not look in the old file again", name)
+				t.Errorf("%s: lookups do not use the old file again", name)
 			}
 			if old.State().LongestStall == 0 {
 				t.Errorf("%s: operations have not waited", name)
@@ -243,8 +244,8 @@ func TestReplaceInVain(t *testing.T) {
 	})
 }
 
-// TestReplaceFails covers K3: whatever fails before the new file has the name, the old file goes on. If
-// the disk fails afterwards, the new one has failed.
+// TestReplaceFails covers K3: if anything fails before the new file has the name, the old file must go
+// on. If the disk fails after that, the new file must have failed.
 func TestReplaceFails(t *testing.T) {
 	fails := errors.New("it fails")
 	for name, c := range map[string]struct {
@@ -257,7 +258,7 @@ func TestReplaceFails(t *testing.T) {
 			var each func()
 			each = func() {
 				x.atMost[fewLeft] = each
-				if calls++; calls == 4 { // the last one before the pause
+				if calls++; calls == 4 { // the last call before the pause
 					x.each()
 					x.next.w.Limit = x.next.w.Len()
 				}
@@ -270,7 +271,7 @@ func TestReplaceFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bothKinds(t, func(t *testing.T, x *takeover) {
 				x.next.volume.place = func() (bool, error) {
-					t.Error("it gets the name")
+					t.Error("the new file gets the name")
 					return true, nil
 				}
 				c.arrange(x)
@@ -291,23 +292,24 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// A logFault is what the runtime panics with after a fault in a mapped log.
+// A logFault is like the value of the runtime's panic after a fault in a mapped log.
 type logFault struct{}
 
 func (logFault) Error() string { return "a fault" }
 func (logFault) RuntimeError() {}
 func (logFault) Addr() uintptr { return 1 }
 
-// TestFaultBeforeReplace covers W8: a fault in the old file while Replace makes its log ends that file,
-// whose log may be half made, and not the new one. An operation that was cut off in the old file before
-// the pause ends the replacement, even before the writer knows why.
+// TestFaultBeforeReplace covers W8: if a fault comes while Replace creates the log of the old file, the
+// old file must fail, since its log may be incomplete, and not the new one. If a fault cuts off an
+// operation in the old file before the pause, Replace must fail, even before the writer knows of the
+// fault.
 func TestFaultBeforeReplace(t *testing.T) {
 	v := &storingVolume{Volume: small.Volume(t, 3), storing: func(recovery.File) { panic(logFault{}) }}
 	old, next := mustWriter(t, v, wal.MinBytes), newStage(t, 4, 1)
-	use := func(*Writer) { t.Error("it takes over") }
+	use := func(*Writer) { t.Error("the new file takes over") }
 	err := old.Replace(next.w, true, func(int) error { return nil }, use)
 	if !errors.Is(err, recovery.ErrFailed) || old.Err() == nil || next.w.Err() != nil {
-		t.Errorf("%v; the old file: %v; the new one: %v", err, old.Err(), next.w.Err())
+		t.Errorf("%v; the old file: %v; the new file: %v", err, old.Err(), next.w.Err())
 	}
 
 	v = &storingVolume{Volume: small.Volume(t, 3)}
@@ -328,8 +330,8 @@ func TestFaultBeforeReplace(t *testing.T) {
 	}
 }
 
-// TestFaultInOldFile covers W8: a fault in the old file, before the pause or in it, ends that file
-// and not the new one, although the caller of Replace catches faults for the new one.
+// TestFaultInOldFile covers W8: after a fault in the old file, before the pause or in it, the old file
+// must have failed and not the new one, although the caller of Replace catches faults for the new file.
 func TestFaultInOldFile(t *testing.T) {
 	for name, arrange := range map[string]func(x *takeover, fails func()){
 		"a commit":                      func(x *takeover, fails func()) { fails() },
@@ -363,8 +365,8 @@ func TestFaultInOldFile(t *testing.T) {
 	}
 }
 
-// TestReplaceDropsFirst: what comes before the first store to a sealed file comes before syncs of
-// the old file wait.
+// TestReplaceDropsFirst checks that, if the new file is sealed, its large pages are dropped before syncs
+// of the old file have to wait.
 func TestReplaceDropsFirst(t *testing.T) {
 	old, next := newStage(t, 40, 1), newStage(t, 40, 1)
 	next.volume.place = func() (bool, error) { return true, nil }
@@ -383,9 +385,9 @@ func TestReplaceDropsFirst(t *testing.T) {
 	}
 }
 
-// TestReplaceWithoutEnd: checkpoints of both files come before the pause, again as long as operations
-// fill half a log meanwhile, but not for ever. The pause does without, even if a log is full then or a
-// checkpoint is under way.
+// TestReplaceWithoutEnd checks that Replace makes checkpoints of both files before the pause. If
+// operations fill half of a log meanwhile, it must repeat them, up to a limit. It must make no further
+// checkpoint in the pause, even if a log is full then or a checkpoint is under way.
 func TestReplaceWithoutEnd(t *testing.T) {
 	fill := func(s *stage, full bool) {
 		for s.do(change{s.rng.Uint64(), 1}); !s.w.halfFull() || full && s.w.Idle(); {
@@ -451,8 +453,8 @@ func TestReplaceWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestReplaceHoldsGrowth: no larger log is made, whose name the log of the new file gets; and again
-// afterwards, if the new file cannot get the name.
+// TestReplaceHoldsGrowth checks that no larger log is created during Replace, because the new file's log
+// gets the name of a larger log. If the new file cannot get the name, logs can grow again afterwards.
 func TestReplaceHoldsGrowth(t *testing.T) {
 	open := func(lines uint64) *stage {
 		s := newStage(t, lines, 1)

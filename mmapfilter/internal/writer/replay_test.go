@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// TestReplay covers K3: what is put into a tap comes out in its order, whether it has been in a file
-// or not, and a replay of it leads to the same items.
+// TestReplay covers K3: operations come out of a tap in the order in which they went in, whether they
+// have been in a file or not, and replaying them leads to the same items.
 func TestReplay(t *testing.T) {
 	s := tabletest.Compact(38, 10)
 	old, next := mustWriter(t, s.Volume(t, 400), 1<<20), mustWriter(t, s.Volume(t, 500), 1<<20)
@@ -38,7 +38,7 @@ func TestReplay(t *testing.T) {
 		}
 		j := rng.IntN(len(there))
 		if i%3 == 0 {
-			j = len(there) - 1 // the one that came last
+			j = len(there) - 1 // the last one of the list
 		}
 		if ok, err := old.Delete(there[j]); err != nil || !ok {
 			t.Fatal(ok, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A handicap takes from a lookup something that rule R2 makes it look at. With any handicap,
-// some schedule must miss a key: else the enumeration could not fail, or the rule asks for too
+// A handicap hides from a lookup something that rule R2 makes it look at. With each handicap, some
+// schedule must miss a key. Otherwise, the enumeration could not fail, or the rule would ask for too
 // much.
 type handicap struct {
 	name string
@@ -34,8 +34,8 @@ var (
 
 func (e *enumeration) hide(word uint64) { e.hidden = func(w uint64) bool { return w == word } }
 
-// lookOnce makes a lookup go on with its first look at the home line, when it has
-// loaded the counters of the further places: lazily.
+// lookOnce lets a lookup keep the words of the home line that it has loaded first, instead of loading
+// them again after the counters of the other places.
 func (e *enumeration) lookOnce(home uint64) {
 	e.apart = true
 	first, n := e.table.Words(home)
@@ -46,12 +46,12 @@ func counterOfLine(line uint64) uint64 {
 	return layout.WordRuntime + layout.CounterOf(layout.WordRegion+line*layout.BlockWords)
 }
 
-// A proof is what enumerations have come to.
+// A proof has the results of enumerations.
 type proof struct {
-	keys          int // that are looked up beside some operations, at most
+	keys          int // at most so many keys are looked up beside some operations
 	lookups, runs int
 	scenes        int
-	missed        map[string]string // by handicap, the first
+	missed        map[string]string // by handicap, the first schedule that misses a key
 	happened      map[string]int
 }
 
@@ -59,10 +59,10 @@ func newProof() *proof {
 	return &proof{keys: math.MaxInt, missed: map[string]string{}, happened: map[string]int{}}
 }
 
-// scenesFile makes TestSchedules and TestRecoverySchedules write scenes, and enumerate nothing.
-var scenesFile = flag.String("scenes", "", "a file to which scenes are written, for readers in other languages: see tools/readers/c/threads.c")
+// scenesFile, if given, makes TestSchedules and TestRecoverySchedules only write scenes.
+var scenesFile = flag.String("scenes", "", "the file to which scenes are written, for readers in other languages: see tools/readers/c/threads.c")
 
-// write appends a scene to scenesFile, with a few of the keys that are in all the time.
+// write appends a scene to scenesFile, with a few of the keys that are present all the time.
 func (sc *scene) write(t *testing.T) {
 	t.Helper()
 	kind, p := sc.table.Kind(), sc.table.Params()
@@ -92,12 +92,12 @@ func (sc *scene) write(t *testing.T) {
 	must(t, errors.Join(err, f.Close()))
 }
 
-// enumerate has every key looked up in every way while it is in the filter; with a
-// handicap too, as long as no schedule with it was found that misses a key.
+// enumerate looks up every key in all schedules while it is in the filter. It also does so with each
+// handicap, as long as no schedule with this handicap was found that misses a key.
 func (p *proof) enumerate(t *testing.T, name string, sc *scene, handicaps ...handicap) {
 	t.Helper()
 	if *scenesFile != "" {
-		if p.scenes++; p.keys < math.MaxInt || p.scenes%32 == 0 { // recoveries are many, and have many stores
+		if p.scenes++; p.keys < math.MaxInt || p.scenes%32 == 0 { // there are many recoveries, with many stores
 			sc.write(t)
 		}
 		return
@@ -125,8 +125,8 @@ func (p *proof) enumerate(t *testing.T, name string, sc *scene, handicaps ...han
 	}
 }
 
-// still has a key that was never in looked up between two stores, for each two of
-// them: it is absent, except for a counter that was odd.
+// still looks up a key that is never present, at each time between two stores. The answer must be
+// "absent", unless a counter is odd.
 func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
 	t.Helper()
 	for time := range len(sc.stores) + 1 {
@@ -150,7 +150,7 @@ func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
 	}
 }
 
-// report logs what has happened, and fails if something has not.
+// report logs what has happened, and fails if something on the list has not.
 func (p *proof) report(t *testing.T, happened []string, handicaps ...handicap) {
 	t.Helper()
 	t.Logf("all schedules of %d lookups, in %d runs", p.lookups, p.runs)
@@ -171,7 +171,7 @@ func (p *proof) report(t *testing.T, happened []string, handicaps ...handicap) {
 	}
 }
 
-// note keeps what an operation was.
+// note counts what an operation was.
 func (p *proof) note(s *stage, st step, before []uint64) {
 	lines, stash, removals := map[uint64]bool{}, false, false
 	for _, w := range st.mapped {
@@ -201,7 +201,7 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	is("a delete from the stash", !insert && stash && len(lines) == 0)
 	is("a delete that drains the stash", !insert && stash && len(lines) > 0)
 	is("a delete that drains the stash by moves between lines", !insert && stash && len(lines) > 1)
-	// Who has come home, and who has left?
+	// Which items have come home, and which have left?
 	at := func(words []uint64, it layout.Item) int {
 		view := layout.NewView(words, s.w.protocol.Geometry())
 		var l layout.Line
@@ -222,14 +222,15 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	is("an item that comes home as another one leaves home", came && left)
 }
 
-// TestSchedules covers R1, R2 and W4: of all schedules of a lookup beside the stores of one, two or
-// three operations, none misses a key that is in the filter meanwhile. It is so for a lookup of another
-// process, beside the commits, and for one of this process, beside the operations; and it is not so as
-// soon as one of the counters is hidden that a lookup rests on.
+// TestSchedules covers R1, R2 and W4. It goes through all schedules of a lookup beside the stores of
+// one, two or three operations. No lookup may miss a key that is in the filter meanwhile, in another
+// process, beside the commits, and in this process, beside the operations. If a counter that lookups
+// need is hidden, some lookup must miss a key.
 //
-// An operation stores to several words of a line, and no word can be read without the others. Every put
-// into a line moves its counter. So the counter of the stash is not needed where a lookup rests on those
-// of both lines: what leaves the stash comes to one of them.
+// An operation stores to several words of a line, and no word can be read without the others. Every item
+// that is put into a line changes the counter of the line. So a lookup that checks the counters of both
+// lines does not need the counter of the stash, because an item that leaves the stash comes to one of
+// these lines.
 func TestSchedules(t *testing.T) {
 	for _, source := range sources {
 		t.Run(source.name, func(t *testing.T) {
@@ -237,7 +238,7 @@ func TestSchedules(t *testing.T) {
 			p.keys = 4
 			handicaps := []handicap{noCounters, noHome, noSecond, oneLook}
 			happened := []string{
-				"an insert with a move inside a line", // of remainders
+				"an insert with a move inside a line", // remainders move
 				"an insert with a move between lines", "an insert into the stash", "a delete that drains the stash",
 				"an item that comes home", "an item that leaves home",
 				"a lookup of an absent key beside a counter that is odd", "a lookup of an absent key beside counters that are even",
@@ -271,14 +272,14 @@ var sources = []source{
 	{"this process", (*stage).newest, func(st step) []wordStore { return st.pending }},
 }
 
-// sharing are layouts whose lines share words. Of so many lines, some span two words, and one spans
+// sharing are layouts whose lines share words. Of sharingLines lines, some span two words, and one spans
 // two blocks.
 var sharing = []tabletest.Shape{tabletest.Paper(layout.Packed, 31, 4), tabletest.Paper(layout.SemiSorted, 32, 4)}
 
 const sharingLines = 6
 
-// operations has operations on a tiny table, and lookups beside each, and beside
-// each two and three that follow one another.
+// operations does operations on a tiny table, with lookups beside each operation, and beside each two
+// and three operations in a row.
 func (p *proof) operations(t *testing.T, from source, s *stage, steps int, handicaps ...handicap) {
 	const most = 3
 	s.fill(3)
@@ -306,9 +307,9 @@ func (p *proof) operations(t *testing.T, from source, s *stage, steps int, handi
 	}
 }
 
-// TestRecoverySchedules covers R2 and R3: a process dies after each of the stores of
-// a commit, another one recovers the file, and of all schedules of a lookup beside
-// that, none misses a key. It is not so when the epoch is hidden.
+// TestRecoverySchedules covers R2 and R3: a process dies after each store of a commit, and another one
+// recovers the file. In all schedules of a lookup beside this, no lookup may miss a key. If the epoch is
+// hidden, some lookup must miss a key.
 func TestRecoverySchedules(t *testing.T) {
 	batches := 6
 	if testing.Short() {
@@ -324,8 +325,7 @@ func TestRecoverySchedules(t *testing.T) {
 	p.report(t, []string{"a death in a commit", "a death in a recovery", "a death while a counter is odd"}, noCounters, noEpoch)
 }
 
-// deaths has commits of one to three operations on a tiny table, and processes that
-// die in them.
+// deaths makes commits of one to three operations on a tiny table, and lets the process die in each.
 func (p *proof) deaths(t *testing.T, s *stage, batches int) {
 	s.fill(3)
 	for i := range batches {
@@ -343,9 +343,9 @@ func (p *proof) deaths(t *testing.T, s *stage, batches int) {
 	}
 }
 
-// recoveries has the process die after each of its stores, and recovers; stay are
-// the keys that are in the filter all the time. The recovery after the last store dies
-// likewise, nested times.
+// recoveries lets the process die after each of its stores, and recovers the file. stay has the keys
+// that are in the filter all the time. One of the recoveries, after half of the stores, dies in the same
+// way, nested times.
 func (s *stage) recoveries(p *proof, name string, file []uint64, stores []wordStore, stay map[uint64]int, nested int) {
 	t := s.TB.(*testing.T)
 	first := file[layout.WordRuntime:s.end()]

@@ -11,10 +11,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
 
-// TestSealStoresWhatIsInTheCache covers W6 and F13 after a failed sync. The checksums of a
-// sealed file are over the contents of the cache, so the disk must have all of it, including the
-// words of the runtime page, which are in no log. Each sync of a life fails in turn; the filter
-// is opened again, on the same cache, and sealed.
+// TestSealStoresWhatIsInTheCache covers W6 and F13 after a failed sync. The checksums of a sealed file
+// are computed from the cache, so the disk must have the contents of the cache, including the words of
+// the runtime page, which are in no log. Each sync of a life fails in turn; then the filter is opened
+// again, on the same cache, and sealed.
 func TestSealStoresWhatIsInTheCache(t *testing.T) {
 	for _, sectorBytes := range []int{8, 64, 4096} {
 		failing := 1
@@ -22,12 +22,13 @@ func TestSealStoresWhatIsInTheCache(t *testing.T) {
 			failing++
 		}
 		if t.Logf("%d syncs", failing-1); failing < 20 {
-			t.Error("too few")
+			t.Error("too few syncs")
 		}
 	}
 }
 
-// sealAfterFailure lives a life up to the sync that fails, and reports whether there was one.
+// sealAfterFailure runs a life up to the sync that fails, seals the file, and checks it after a power
+// loss. It reports whether a sync has failed.
 func sealAfterFailure(t *testing.T, sectorBytes, failing int) bool {
 	t.Helper()
 	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 25, RemainderBits: 26}, 3)
@@ -44,20 +45,20 @@ func sealAfterFailure(t *testing.T, sectorBytes, failing int) bool {
 	must(t, openReplica(t, v).Seal(context.Background()))
 	after := v.AfterPowerLoss(rng)
 	cache, disk := v.Filter().Words(), after.Filter().Words()
-	for word := layout.WordRuntime; word < len(cache); word++ { // a slot before it may have an older superblock
+	for word := layout.WordRuntime; word < len(cache); word++ { // before these words, a slot may have an older superblock
 		if disk[word] != cache[word] {
-			t.Fatalf("after sync %d had failed, word %d of the file is %#x in the cache, and %#x on the disk", failing, word, cache[word], disk[word])
+			t.Fatalf("after sync %d has failed, word %d of the file is %#x in the cache, and %#x on the disk", failing, word, cache[word], disk[word])
 		}
 	}
 	// A superblock copy may be cut short until a process opens the file for writing.
 	openReplica(t, after)
 	if err := crashVerify(after.Filter().Words()); err != nil {
-		t.Errorf("after sync %d and a loss of power: %v", failing, err)
+		t.Errorf("after sync %d has failed, and a power loss: %v", failing, err)
 	}
 	return true
 }
 
-// sealedLife does operations up to the first that fails, and returns its error.
+// sealedLife makes calls up to the first that fails, and returns its error.
 func sealedLife(v *crashsim.Volume) error {
 	w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -9,9 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// TestPendingInSecondBlock: a key that was inserted is found before it is durable, where what
-// its line got is in the second of the two blocks of 64 bytes that the line is in, and nothing
-// is pending in the first. Each operation is alone in its batch.
+// TestPendingInSecondBlock checks that lookups find an inserted key before it is durable, even if its
+// line spans two blocks of 64 bytes and words are pending in the second block only. Each insert is alone
+// in its batch.
 func TestPendingInSecondBlock(t *testing.T) {
 	const lines = 192
 	for _, kind := range []layout.Kind{layout.Packed, layout.SemiSorted} {
@@ -28,8 +28,9 @@ func TestPendingInSecondBlock(t *testing.T) {
 					continue
 				}
 				inTwo++
-				// Alone in the line, an item of one bit may change the second block only; as one
-				// of several, one of any bits may. The former goes again.
+				// An item may change the second block only: an item alone in its line if its fingerprint
+				// has a single bit, and an item beside others with any bits. Items of the first kind are
+				// deleted again.
 				for i := range p.FingerprintBits + p.BucketSize {
 					h := multiset.HashOf(w.table, layout.Item{Line: line, Fp: 1 << (i % p.FingerprintBits)})
 					insert(h)
@@ -45,14 +46,14 @@ func TestPendingInSecondBlock(t *testing.T) {
 				insert(rng.Uint64())
 			}
 			if (inTwo == 0) != (secondAlone == 0) {
-				t.Errorf("%s: %d lines are in two blocks, and %d times something was pending in the second alone", s, inTwo, secondAlone)
+				t.Errorf("%s: %d lines are in two blocks, and words were pending in the second block only %d times", s, inTwo, secondAlone)
 			}
 		}
 	}
 }
 
-// insertAlone inserts an item in a batch of its own, and looks it up in every way. It gives 1
-// where something was pending in a second block alone.
+// insertAlone inserts an item in a batch of its own, and looks it up in every way. It returns 1 if words
+// were pending in a second block only, and otherwise 0.
 func insertAlone(t *testing.T, s tabletest.Shape, w *Writer, h uint64) (secondAlone int) {
 	t.Helper()
 	must(t, w.Sync())
@@ -65,19 +66,19 @@ func insertAlone(t *testing.T, s tabletest.Shape, w *Writer, h uint64) (secondAl
 	found := make([]bool, 1)
 	w.ContainsAll([]uint64{h}, found)
 	if one, n := w.Contains(h), w.Count(h); !one || !found[0] || n == 0 {
-		t.Fatalf("%s: %+v is in; alone: %t, in a batch: %t, %d counted", s, w.table.Split(h), one, found[0], n)
+		t.Fatalf("%s: %+v was inserted; found alone: %t, in a batch: %t; Count: %d", s, w.table.Split(h), one, found[0], n)
 	}
 	return secondAlone
 }
 
-// blocksOf gives the first and the last block of a line.
+// blocksOf returns the first and the last block of a line.
 func blocksOf(t layout.Table, line uint64) (first, last uint64) {
 	word, n := t.Words(line)
 	return word / layout.BlockWords, (word + uint64(n) - 1) / layout.BlockWords
 }
 
-// secondBlockAlone reports whether something is pending in the second block of a line of an
-// item, and nothing in the first, nor in its other line.
+// secondBlockAlone reports whether words are pending in the second block of a line of an item, but not
+// in the first block nor in the item's other line.
 func secondBlockAlone(w *Writer, hash uint64) bool {
 	it, p := w.table.Split(hash), w.overlay.Load()
 	other := w.table.Alternate(it).Line

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// inserts gives what inserts a random hash with each call, and returns it.
+// inserts returns a function that inserts a random hash and returns it.
 func inserts(t *testing.T, w *Writer) func() (h uint64) {
 	rng := seeded(t, 1)
 	return func() (h uint64) {
@@ -19,23 +19,23 @@ func inserts(t *testing.T, w *Writer) func() (h uint64) {
 	}
 }
 
-// TestLookupLooksAgain: the home line in the mapping settles a lookup of the writer's
-// process only if no word of the line is pending, and if the pending words did not
-// change during the lookup.
+// TestLookupLooksAgain checks that a lookup in the writer's process answers from the home line in the
+// mapping only if no word of the line is pending, and if the overlay is still the newest after the
+// lookup.
 func TestLookupLooksAgain(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
 	pending := insert()
 	if layout.Contains(w.table, &w.view, pending) {
-		t.Fatal("the mapping has what is pending; then this test shows nothing")
+		t.Fatal("the mapping has a pending item, so this test proves nothing")
 	}
 	before := w.overlay.Load()
 	if !w.containsUnder(before, pending) {
-		t.Error("a lookup does not find what is pending")
+		t.Error("a lookup does not find a pending item")
 	}
 	found := make([]bool, 2)
 	if w.containsPartUnder(before, new(scratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
-		t.Errorf("a batch does not find what is pending: %v", found)
+		t.Errorf("a batch does not find a pending item: %v", found)
 	}
 	must(t, w.Sync())
 	later := insert()
@@ -43,16 +43,16 @@ func TestLookupLooksAgain(t *testing.T) {
 		later = insert()
 	}
 	if !w.containsUnder(before, later) || !w.containsBeyond(before, later) {
-		t.Error("a lookup says no with an overlay that is not the newest")
+		t.Error("a lookup with an old overlay answers \"certainly not\"")
 	}
 	clear(found)
 	if w.containsPartUnder(before, new(scratch), []uint64{pending, later}, found); !found[0] || !found[1] {
-		t.Errorf("in a batch they are %v", found)
+		t.Errorf("the answers of a batch with an old overlay are %v", found)
 	}
 }
 
-// A tornTable is one whose first looks meet lines that are being stored to: another
-// batch is made durable meanwhile, and none of the keys is there.
+// A tornTable is a table whose first looks see lines while they change: a batch becomes durable
+// meanwhile, and the first looks find none of the keys.
 type tornTable struct {
 	layout.Table
 	during func()
@@ -66,8 +66,8 @@ func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint
 
 func (t tornTable) Kernel() string { return "torn" }
 
-// TestBatchLooksAgain: a batch relies on its first looks only if the overlay is the
-// same before and after them.
+// TestBatchLooksAgain checks that a batch of lookups relies on its first looks only if the overlay is
+// the same before and after them.
 func TestBatchLooksAgain(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
@@ -80,20 +80,19 @@ func TestBatchLooksAgain(t *testing.T) {
 		clear(marked)
 		w.overlay.Load().MayHave(block, marked)
 	}
-	found := make([]bool, 9) // one more than a kernel does at once
+	found := make([]bool, 9) // one more than a kernel looks up at once
 	hashes := slices.Repeat([]uint64{present}, len(found))
 	w.looks = tornTable{w.table, func() {
 		must(t, w.Sync())
 	}}
 	w.containsPartUnder(w.overlay.Load(), new(scratch), hashes, found)
 	if slices.Contains(found, false) {
-		t.Errorf("a lookup that a commit overtook says no: %v", found)
+		t.Errorf("a lookup during which a commit ended does not find a key: %v", found)
 	}
 }
 
-// TestLookupsDuringACommit: lookups, alone and in batches, find items that are being
-// made durable like pending items, until the mapping has them, and from then on in the
-// mapping.
+// TestLookupsDuringACommit checks that lookups, alone and in batches, find the items of a commit at each
+// step of the commit: among the pending words until the mapping has them, and then in the mapping.
 func TestLookupsDuringACommit(t *testing.T) {
 	for _, s := range tabletest.OneEach() {
 		t.Run(s.String(), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A recordedVolume is a memoryVolume that keeps every store to the filter file.
+// A recordedVolume is a tabletest.Volume that records every store to the filter file.
 type recordedVolume struct {
 	*tabletest.Volume
 	file  recordedFile
@@ -38,8 +38,8 @@ func (f *recordedFile) Store(word, value uint64) {
 	}
 }
 
-// crashed is the volume as a process leaves it that dies; it goes on with stores
-// to the filter file that are given.
+// crashed returns the volume that a dying process leaves: the filter file has words, changed by stores,
+// and the logs are those of v.
 func (v *recordedVolume) crashed(words []uint64, stores []wordStore) *recordedVolume {
 	c := &recordedVolume{Volume: &tabletest.Volume{File: &tabletest.File{Mem: slices.Clone(words)}}}
 	for _, s := range stores {
@@ -55,7 +55,7 @@ func (v *recordedVolume) crashed(words []uint64, stores []wordStore) *recordedVo
 	return c
 }
 
-// forLookups are those of the stores that lookups read.
+// forLookups returns the stores to words that lookups read.
 func forLookups(stores []wordStore) (read []wordStore) {
 	for _, s := range stores {
 		if forLookup(s.word) {
@@ -77,14 +77,14 @@ var counters = func() map[uint64]bool {
 	return words
 }()
 
-// A stage is a tiny filter with a writer that is watched.
+// A stage is a tiny filter with a writer whose stores are recorded.
 type stage struct {
 	testing.TB
 	volume *recordedVolume
 	w      *Writer
 	rng    *rand.Rand
-	counts map[uint64]int // of each hash
-	keys   []uint64       // every hash that was ever in
+	counts map[uint64]int // number of items of each hash
+	keys   []uint64       // every hash that was ever inserted
 }
 
 // stageShape has the fewest slots in a line.
@@ -129,7 +129,7 @@ func (s *stage) sync() {
 	must(s, s.w.Sync())
 }
 
-// fill inserts random items until so many of them are in the stash.
+// fill inserts random items until the stash has the given number of entries.
 func (s *stage) fill(stashed int) {
 	for s.w.mu.stashed.entries < stashed {
 		s.do(change{s.rng.Uint64(), 1})
@@ -137,8 +137,9 @@ func (s *stage) fill(stashed int) {
 	s.sync()
 }
 
-// choose makes up an operation: a delete; or an insert of a new item, of an equal
-// one, or of the twin of one, which has the same lines the other way round.
+// choose returns a random operation: a delete, or an insert of a new item, of an item equal to a present
+// one, or of the twin of a present item, whose home line is the item's alternate line and the other way
+// round.
 func (s *stage) choose() change {
 	in := slices.DeleteFunc(slices.Clone(s.keys), func(h uint64) bool { return s.counts[h] == 0 })
 	slots := int(s.w.table.Lines()) * layout.SlotsPerLine(s.w.table.Kind(), s.w.table.Params())
@@ -155,10 +156,10 @@ func (s *stage) choose() change {
 	return change{s.rng.Uint64(), 1}
 }
 
-// mapped copies what lookups of other processes read.
+// mapped returns a copy of the words that lookups of other processes read.
 func (s *stage) mapped() []uint64 { return slices.Clone(s.w.words[layout.WordRuntime:s.end()]) }
 
-// newest copies what lookups of this process read.
+// newest returns a copy of the words that lookups of this process read.
 func (s *stage) newest() []uint64 {
 	words := make([]uint64, s.end()-layout.WordRuntime)
 	for i := range words {
@@ -167,7 +168,7 @@ func (s *stage) newest() []uint64 {
 	return words
 }
 
-// end is the word after the last one of a line.
+// end returns the word after the last word of the region.
 func (s *stage) end() uint64 {
 	return layout.WordRegion + uint64(s.w.protocol.Geometry().RegionBytes)/8
 }
@@ -175,8 +176,8 @@ func (s *stage) end() uint64 {
 // A step is an operation with its stores.
 type step struct {
 	change
-	mapped  []wordStore // to the mapping, when it was committed
-	pending []wordStore // to the pending words and counters, before
+	mapped  []wordStore // stores to the mapping, in the commit of the operation
+	pending []wordStore // stores to the pending words and counters, before the commit
 }
 
 // step does an operation, and commits it.
@@ -188,7 +189,7 @@ func (s *stage) step(c change) step {
 	s.volume.file.stores = nil
 	s.volume.file.stored = func() {
 		if !slices.Equal(s.newest(), after) {
-			s.Fatal("a lookup of this process sees that a commit stores to the mapping")
+			s.Fatal("a lookup of this process sees a store of a commit to the mapping")
 		}
 	}
 	s.sync()
@@ -198,10 +199,9 @@ func (s *stage) step(c change) step {
 	return st
 }
 
-// published gives the stores that publish makes for the records of an operation.
-// It cannot be stopped between them, so they are written down here as they are
-// there: those of the commit, with the counters of this process; and they must lead
-// to what it has led to.
+// published returns the stores that publish makes for the records of an operation. Since a test cannot
+// stop publish between its stores, published derives them: they are the stores of the commit, with the
+// counters of this process. They must lead to the same words.
 func (s *stage) published(before, after []uint64, mapped []wordStore) (stores []wordStore) {
 	s.Helper()
 	words := slices.Clone(before)
@@ -214,12 +214,12 @@ func (s *stage) published(before, after []uint64, mapped []wordStore) (stores []
 		*at = r.value
 	}
 	if !slices.Equal(words, after) {
-		s.Fatal("the records of an operation do not lead to what it has published")
+		s.Fatal("the records of an operation do not lead to the words that it has published")
 	}
 	return stores
 }
 
-// A scene is some stores, and which keys are in the filter meanwhile.
+// A scene is a sequence of stores, with the keys that are in the filter meanwhile.
 type scene struct {
 	*timeline
 	table layout.Table
@@ -232,15 +232,15 @@ type span struct {
 	from, to int
 }
 
-// A presence notes when keys are in a filter: from the last store of an insert to the first of the
+// A presence notes when keys are in a filter: from the last store of an insert to the first store of the
 // delete of the last copy.
 type presence struct {
 	counts map[uint64]int
-	began  map[uint64]int // the time from which a key is in
-	spans  []span         // of keys that are in no longer
+	began  map[uint64]int // the time from which a key is present
+	spans  []span         // of keys that are no longer present
 }
 
-// newPresence is for a filter that has these counts at time 0.
+// newPresence returns a presence for a filter that has the given counts at time 0.
 func newPresence(counts map[uint64]int) presence {
 	p := presence{counts: maps.Clone(counts), began: map[uint64]int{}}
 	for h, n := range counts {
@@ -255,7 +255,7 @@ func (p *presence) clone() presence {
 	return presence{maps.Clone(p.counts), maps.Clone(p.began), slices.Clone(p.spans)}
 }
 
-// begin begins an operation: if it deletes the last copy of a key, that is in no longer.
+// begin begins an operation. If it deletes the last copy of a key, the key is no longer present.
 func (p *presence) begin(c change, time int) {
 	p.counts[c.hash] += c.grow
 	if from, in := p.began[c.hash]; in && p.counts[c.hash] == 0 {
@@ -264,14 +264,14 @@ func (p *presence) begin(c change, time int) {
 	}
 }
 
-// end ends an operation: if it inserts a key, that is in from now on.
+// end ends an operation. If it inserts a key, the key is present from now on.
 func (p *presence) end(c change, time int) {
 	if _, in := p.began[c.hash]; !in && p.counts[c.hash] > 0 {
 		p.began[c.hash] = time
 	}
 }
 
-// upTo returns all spans up to a time, in one order.
+// upTo returns all spans up to a time, sorted.
 func (p *presence) upTo(time int) []span {
 	all := slices.Clone(p.spans)
 	for h, from := range p.began {
@@ -283,7 +283,7 @@ func (p *presence) upTo(time int) []span {
 	return all
 }
 
-// scene puts steps together that follow one another; counts are those before them.
+// scene returns the scene of some steps in a row. first and counts are the words and counts before them.
 func (s *stage) scene(first []uint64, counts map[uint64]int, steps []step, stores func(step) []wordStore) *scene {
 	var all []wordStore
 	p := newPresence(counts)

@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// TestStashedKnowsLines: while items come and go, a writer knows how many are in the stash, and a
-// delete that makes room in a line of one looks for it there. Few others do.
+// TestStashedKnowsLines checks that, during inserts and deletes, a writer knows how many entries and
+// items the stash has, and which lines the items in the stash could go to.
 func TestStashedKnowsLines(t *testing.T) {
 	for _, p := range tabletest.OneEach() {
 		s := newStageOf(t, p, 20, 1)
@@ -25,8 +25,8 @@ func TestStashedKnowsLines(t *testing.T) {
 				lines[it.Line], lines[s.w.table.Alternate(it).Line] = true, true
 			})
 			for line := range uint64(20) {
-				if got.mayBeOf(line) != lines[line] { // they share no bits
-					t.Fatalf("%s: line %d may be one of an item in the stash: %t", p, line, !lines[line])
+				if got.mayBeOf(line) != lines[line] { // these lines share no bits
+					t.Fatalf("%s: line %d is taken as a line of an item in the stash: %t", p, line, !lines[line])
 				}
 			}
 			s.sync()
@@ -34,8 +34,8 @@ func TestStashedKnowsLines(t *testing.T) {
 	}
 }
 
-// TestStashedTellsLinesApart: each line has a bit, which it shares only with lines that are far away,
-// and a full stash leaves most bits free.
+// TestStashedTellsLinesApart checks that a line shares its bit only with lines that are far away, and
+// that a full stash leaves most bits free.
 func TestStashedTellsLinesApart(t *testing.T) {
 	if most := 2 * layout.StashEntries; most >= stashedBits/5 {
 		t.Errorf("a full stash sets up to %d of %d bits", most, stashedBits)
@@ -45,7 +45,7 @@ func TestStashedTellsLinesApart(t *testing.T) {
 		s.add(line)
 		for other := range uint64(stashedBits) {
 			if s.mayBeOf(other) != (other == line%stashedBits) {
-				t.Fatalf("with line %d, line %d may be one of an item: %t", line, other, s.mayBeOf(other))
+				t.Fatalf("with line %d in the set, line %d is taken as a line of an item: %t", line, other, s.mayBeOf(other))
 			}
 		}
 		if !s.mayBeOf(line) {
@@ -54,8 +54,8 @@ func TestStashedTellsLinesApart(t *testing.T) {
 	}
 }
 
-// TestDeletesAskForLines: a delete looks for an item of the line where it makes room only if that may be
-// the line of one.
+// TestDeletesAskForLines checks that a delete that makes room in a line searches the stash only if the
+// line may be one of an item there.
 func TestDeletesAskForLines(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		s := newStageOf(t, stageShape, 20, 1)
@@ -64,7 +64,7 @@ func TestDeletesAskForLines(t *testing.T) {
 		for _, key := range s.keys {
 			class := s.w.table.Class(s.w.table.Split(key))
 			if layout.StashCount(s.w.stash, class) > 0 || s.counts[key] == 0 {
-				continue // it may leave the stash itself
+				continue // the delete may remove an item from the stash itself
 			}
 			if hidden {
 				s.w.mu.stashed.lines = [stashedBits / 64]uint64{}
@@ -77,7 +77,7 @@ func TestDeletesAskForLines(t *testing.T) {
 			drained += before - s.w.mu.stashed.entries
 		}
 		if (drained == 0) != hidden {
-			t.Errorf("%d deletes have drained %d entries; whether the lines are hidden: %t", deletes, drained, hidden)
+			t.Errorf("%d deletes have drained %d entries; lines hidden: %t", deletes, drained, hidden)
 		}
 	}
 }

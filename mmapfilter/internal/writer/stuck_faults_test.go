@@ -11,8 +11,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestStuck covers K2: a checkpoint that fails since the hashes cannot be kept, and must be, is
-// reported. No other one begins by itself. The next one that an operation asks for makes up for it.
+// TestStuck covers K2: if a checkpoint fails because the hashes must be kept and cannot be, the failure
+// is reported. No other checkpoint may begin by itself. The next checkpoint that an operation asks for
+// must succeed and clear the failure.
 func TestStuck(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.mmf")
 	shape.CreateKeeping(t, path, 100)
@@ -23,7 +24,7 @@ func TestStuck(t *testing.T) {
 	t.Cleanup(func() { fault.Hook = nil })
 	fault.Hook = func(call string) error {
 		if call == "write" {
-			k.ask(due{room: wal.MinBytes}) // meanwhile
+			k.ask(due{room: wal.MinBytes}) // while the checkpoint is under way
 			return errFails
 		}
 		return nil
@@ -31,7 +32,7 @@ func TestStuck(t *testing.T) {
 	k.ask(due{room: wal.MinBytes})
 	k.group.Wait()
 	if !errors.Is(k.Writer.Protocol().Stuck(), errFails) || len(reported) != 1 || !errors.Is(reported[0], errFails) || k.Writer.Err() != nil || k.mu.checkpointing {
-		t.Errorf("stuck %v, reported %v, failed %v, still at it %t", k.Writer.Protocol().Stuck(), reported, k.Writer.Err(), k.mu.checkpointing)
+		t.Errorf("stuck %v, reported %v, failed %v, checkpointing %t", k.Writer.Protocol().Stuck(), reported, k.Writer.Err(), k.mu.checkpointing)
 	}
 	fault.Hook = nil
 	k.ask(due{room: wal.MinBytes})

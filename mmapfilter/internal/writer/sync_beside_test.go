@@ -8,9 +8,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestSyncBesideASync covers C1: a sync that begins while another one waits for the disk
-// does not return before all earlier operations are durable, although they are all in the
-// batch of the other sync, and its own batch is empty.
+// TestSyncBesideASync covers C1: a sync that begins while another one waits for the disk must not return
+// before all earlier operations are durable, even if they are all in the batch of the other sync, so
+// that its own batch is empty.
 func TestSyncBesideASync(t *testing.T) {
 	for name, second := range map[string]func(w *Writer) error{
 		"sync":       (*Writer).Sync,
@@ -53,8 +53,8 @@ func syncBesideASync(t *testing.T, second func(w *Writer) error) {
 	}
 }
 
-// waitsForLock reports whether a goroutine waits for a lock in a function whose name
-// contains some text.
+// waitsForLock reports whether a goroutine waits for a lock in a function whose name contains the given
+// text.
 func waitsForLock(function string) bool {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]

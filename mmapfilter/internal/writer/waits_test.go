@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A storingVolume calls made, if not nil, before it returns a new log, and storing before every store to
-// one.
+// A storingVolume calls made before it returns a new log, and storing before every store to such a log,
+// if they are not nil.
 type storingVolume struct {
 	recovery.Volume
 	storing func(log recovery.File)
@@ -39,8 +39,8 @@ func (l storingLog) Store(word, value uint64) {
 	l.File.Store(word, value)
 }
 
-// TestGrowthSparesTheLogInUse: where a checkpoint moves to a larger log while another one is
-// asked for, that is not made in the place of the former.
+// TestGrowthSparesTheLogInUse checks that, if an even larger log is asked for while a checkpoint moves
+// to a larger log, it is not created in the place of that log.
 func TestGrowthSparesTheLogInUse(t *testing.T) {
 	inner := small.Volume(t, 100)
 	v := &storingVolume{Volume: inner}
@@ -79,7 +79,8 @@ func TestGrowthSparesTheLogInUse(t *testing.T) {
 	}
 }
 
-// TestFaultReleasesLocks: after a fault in the log, wherever it comes, every call returns.
+// TestFaultReleasesLocks checks that every call returns after a fault in the log, wherever the fault
+// comes.
 func TestFaultReleasesLocks(t *testing.T) {
 	for name, do := range map[string]func(*Writer) error{
 		"Checkpoint": (*Writer).Checkpoint,
@@ -94,7 +95,7 @@ func TestFaultReleasesLocks(t *testing.T) {
 			func() {
 				defer func() {
 					if recover() == nil {
-						t.Error("no fault")
+						t.Error("the call has met no fault")
 					}
 					w.Fail(errors.New("a fault"))
 				}()
@@ -113,15 +114,15 @@ func TestFaultReleasesLocks(t *testing.T) {
 	}
 }
 
-// ended returns a Work that does nothing of what it is asked for.
+// ended returns a Work that ignores what operations ask for.
 func ended() *Work {
 	k := new(Work)
 	k.mu.closed = true
 	return k
 }
 
-// TestBatchEndsAfterACommit: a batch whose first keys have been committed, because the log was
-// full, may end with ErrFull right then.
+// TestBatchEndsAfterACommit checks that a batch can end with ErrFull right after its first keys were
+// committed because the log was full.
 func TestBatchEndsAfterACommit(t *testing.T) {
 	w := mustWriter(t, small.Volume(t, 5000), wal.MinBytes)
 	w.Work = ended()
@@ -140,8 +141,9 @@ func TestBatchEndsAfterACommit(t *testing.T) {
 	}
 }
 
-// TestGrowthDuringACheckpoint: a larger log is asked for while a checkpoint is pending, as one is
-// nearly all the time if the region is large. It is not while the log is moving to one.
+// TestGrowthDuringACheckpoint checks that a larger log is asked for even during a checkpoint, since
+// there is a checkpoint nearly all the time if the region is large. But none may be asked for while the
+// log moves to a larger one.
 func TestGrowthDuringACheckpoint(t *testing.T) {
 	w, _, err := Open(small.Volume(t, 5000), LogSize{First: wal.MinBytes, Most: 16 * wal.MinBytes})
 	must(t, err)
@@ -160,23 +162,23 @@ func TestGrowthDuringACheckpoint(t *testing.T) {
 	must(t, w.Insert(rng.Uint64()))
 	must(t, w.BeginCheckpoint())
 	if fill(); asked != 1 {
-		t.Errorf("asked %d times in a checkpoint", asked)
+		t.Errorf("a larger log was asked for %d times during a checkpoint", asked)
 	}
 	must(t, w.protocol.GrowLog(4*wal.MinBytes))
 	must(t, w.EndCheckpoint())
 	must(t, w.BeginCheckpoint())
 	if fill(); asked != 1 || !w.protocol.Moving() {
-		t.Errorf("asked %d times while the log moves", asked)
+		t.Errorf("a larger log was asked for %d times while the log moves", asked)
 	}
 	must(t, w.EndCheckpoint())
 	must(t, w.BeginCheckpoint())
 	if fill(); asked != 2 {
-		t.Errorf("asked %d times after it has moved", asked)
+		t.Errorf("a larger log was asked for %d times after the log has moved", asked)
 	}
 }
 
-// TestSlowCommit: where a commit takes long, operations wait a little each from a half of the segment
-// on, so that none finds it full, and has to wait for all of the commit.
+// TestSlowCommit checks that, if a commit takes long, each operation waits a little once half of the
+// segment is full, so that no operation finds the segment full and has to wait until the commit ends.
 func TestSlowCommit(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 200_000), 256<<20)
 	asked := 0
@@ -193,14 +195,15 @@ func TestSlowCommit(t *testing.T) {
 		return w.mu.waits
 	}
 	if n := fill(MaxWords / 2); n > 0 {
-		t.Errorf("%d waits before a half of the segment is full", n)
+		t.Errorf("%d waits before half of the segment is full", n)
 	}
 	if n := fill(MaxWords * 5 / 8); n < 10 || asked == 0 {
 		t.Errorf("%d waits when five eighths are full, and %d commits asked for", n, asked)
 	}
 }
 
-// TestCommitInTheLastPart: a large segment has a commit asked for, also while a checkpoint is due.
+// TestCommitInTheLastPart checks that a commit is asked for when the segment is large, even if a
+// checkpoint is due, too.
 func TestCommitInTheLastPart(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 200_000), 4<<20)
 	w.Work = ended()
@@ -213,11 +216,11 @@ func TestCommitInTheLastPart(t *testing.T) {
 		must(t, w.Insert(rng.Uint64()))
 	}
 	if d := w.mu.due; !d.commit || d.room == 0 {
-		t.Errorf("in the end %+v is due", d)
+		t.Errorf("in the end, %+v is due", d)
 	}
 }
 
-// TestPaysOnce: an operation does not sleep for waits that become due while it sleeps.
+// TestPaysOnce checks that an operation does not sleep for waits that become due while it sleeps.
 func TestPaysOnce(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 100), 1<<20)
 	owe := func() (waits int) {
@@ -229,11 +232,11 @@ func TestPaysOnce(t *testing.T) {
 	owe()
 	done := make(chan error)
 	go func() { done <- w.Insert(1) }()
-	for owe() == 0 { // until it sleeps
+	for owe() == 0 { // until the insert sleeps
 		runtime.Gosched()
 	}
 	must(t, <-done)
 	if waits := owe(); waits != 1 {
-		t.Errorf("it sleeps %d times", waits)
+		t.Errorf("the insert sleeps %d times", waits)
 	}
 }

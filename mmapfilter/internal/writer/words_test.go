@@ -10,12 +10,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// enter enters a block whose word 0 has a value, and whose other words had none before.
+// enter enters a block with a value in word 0. Its other words are 0.
 func (m *Pending) enter(block, value uint64) {
 	m.StoreWords(block, 1, &layout.Line{value}, func(_ uint64, l *layout.Line) { *l = layout.Line{} })
 }
 
-// TestGrowsAtOnce: a table starts small and then grows at once to the requested room.
+// TestGrowsAtOnce checks that a table starts small, and that its first growth gives it the requested
+// room.
 func TestGrowsAtOnce(t *testing.T) {
 	m := NewPending(10 * minRoom)
 	for i := range uint64(minRoom + 1) {
@@ -29,9 +30,9 @@ func TestGrowsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOverlay: the blocks of the open segment take precedence over those of the segment being
-// committed, whose words they have, for a single word, a block, and an image that begins in the block
-// before; Drop forgets the latter.
+// TestOverlay checks that blocks of the open segment take precedence over blocks of the segment that is
+// being committed, and have the words of those: for a single word, for a block, and for an image that
+// begins in the block before. Drop must forget the segment that is being committed.
 func TestOverlay(t *testing.T) {
 	const both, old, newer, none = 3, 4, 6, 9
 	first := Over(NewPending(0))
@@ -71,16 +72,16 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestBlocks enters blocks and stores to some of their words again, through every size of the
-// table, while others look them up. A block has all of its words from the first store on: those that
-// were not stored to are as they were before. No other block is found.
+// TestBlocks enters blocks and stores to some of their words again, while the table grows through every
+// size and other goroutines look blocks up. From its first store on, a block must have all of its words;
+// those that were not stored to are as they were before. Blocks that were not entered must not be found.
 func TestBlocks(t *testing.T) {
 	const base = 1 << 40 // base + i is word i as it was before
 	blocks := uint64(MaxWords / blockCounts)
 	if testing.Short() {
 		blocks /= 16
 	}
-	number := func(i uint64) uint64 { return i * 0x9E3779B97F4A7C15 >> 25 } // up to the highest
+	number := func(i uint64) uint64 { return i * 0x9E3779B97F4A7C15 >> 25 } // up to the highest possible number
 	before := func(block uint64, l *layout.Line) {
 		for i := range l {
 			l[i] = base + block*layout.BlockWords + uint64(i)
@@ -94,7 +95,7 @@ func TestBlocks(t *testing.T) {
 		m.mayHave([]uint64{9: block}, set)
 		var l, byWord layout.Line
 		if !m.line(block, &l) || !m.has(block) || set[1]>>1 == 0 {
-			t.Errorf("block %d of %d is not there", i, entered.Load())
+			t.Errorf("block %d of %d is not found", i, entered.Load())
 		}
 		for j := range l {
 			byWord[j], _ = m.word(block*layout.BlockWords + uint64(j))
@@ -144,7 +145,7 @@ func TestBlocks(t *testing.T) {
 		m.mayHave([]uint64{absent}, set)
 		marked += int(set[0])
 		if m.has(absent) {
-			t.Fatalf("block %d is there", absent)
+			t.Fatalf("block %d is found, but was not entered", absent)
 		}
 	}
 	if marked > int(blocks)*3/2/bitsAnEntry {
