@@ -24,14 +24,14 @@ var (
 	historySeed    = flag.Uint64("historyseed", 1, "seed of their first filter; a failure names its seed")
 )
 
-// TestHistoryHonest covers K7 and C1: as long as only keys are deleted that are in, no key that is in
-// is answered "certainly not", whatever else is done, and the counts are exact.
+// TestHistoryHonest covers K7 and C1: as long as only keys of the filter are deleted, no lookup of a key
+// in the filter answers "certainly not", whatever else is done, and the counts are exact.
 //
 //	go test ./mmapfilter -run TestHistory -history 100000000
 func TestHistoryHonest(t *testing.T) { testHistory(t, false) }
 
-// TestHistoryStrays covers K7 and C6: after deletes of keys that are not in, only keys that look like
-// these may be lost, and only until the next rebuild.
+// TestHistoryStrays covers K7 and C6: after stray deletes, of keys that are not in the filter, only keys
+// of the same classes may be lost, and only until the next rebuild.
 func TestHistoryStrays(t *testing.T) { testHistory(t, true) }
 
 func testHistory(t *testing.T, strays bool) {
@@ -55,20 +55,20 @@ func testHistory(t *testing.T, strays bool) {
 // A historyRun does operations on one filter after another.
 type historyRun struct {
 	*testing.T
-	strays, busy         bool // keys are deleted that are not in; a rebuild is under way
+	strays, busy         bool // there are stray deletes; a rebuild is under way
 	few                  bool // there are few keys
 	rng                  *rand.Rand
-	now                  atomic.Uint64 // what the clock says
+	now                  atomic.Uint64 // time of the clock
 	dir                  string
 	keys                 [][]byte
 	hashes               []uint64
 	others               [][]byte // keys of another shard
-	found                []bool   // what the last lookup has said of each
+	found                []bool   // the answers of the last lookup of each key
 	log                  []string
 	step, answers, wrong int
 }
 
-// The filters have one seed, so that they can be merged.
+// All filters have the same seed, so that they can be merged.
 const historyFileSeed = 7
 
 // The clock shows one of a few times.
@@ -76,7 +76,7 @@ const firstTime, timeStep, times = uint64(1_700_000_000e9), uint64(10e9), 20
 
 var historyLayouts = []layout.Kind{layout.Auto, layout.Auto, layout.Packed, layout.SemiSorted}
 
-// run makes a filter, has do use it, and closes it. begin, if not nil, says what it is like.
+// run makes a filter, calls do, and closes the filter. begin, if not nil, sets properties of the filter.
 func (r *historyRun) run(seed uint64, rate float64, begin, do func(h *historian)) {
 	r.dir, r.keys, r.others, r.hashes, r.log, r.step, r.busy = memoryDir(r.T), nil, nil, nil, nil, 0, false
 	defer os.RemoveAll(r.dir)
@@ -109,7 +109,7 @@ func (h *historian) anything() {
 	h.do(150, slices.Concat(keySteps, rebuildSteps, fileSteps))
 }
 
-// note notes an operation and its error.
+// note adds an operation to the log, and fails if its error is not nil.
 func (r *historyRun) note(err error, format string, args ...any) {
 	r.log = append(r.log, fmt.Sprintf(format, args...))
 	r.want(err == nil, "%v", err)
@@ -117,35 +117,35 @@ func (r *historyRun) note(err error, format string, args ...any) {
 
 func (r *historyRun) want(ok bool, format string, args ...any) {
 	if !ok {
-		panic(fmt.Sprintf(format, args...)) // it may be in a goroutine of a rebuild, which hands it on
+		panic(fmt.Sprintf(format, args...)) // a goroutine of a rebuild passes the panic on
 	}
 }
 
 func (r *historyRun) newPath() string { return filepath.Join(r.dir, fmt.Sprint(r.rng.Uint64())) }
 
-// A historian does operations on a filter that keeps its hashes, and holds it against K7.
+// A historian does operations on a filter that keeps its hashes, and checks the filter by K7.
 type historian struct {
 	*historyRun
 	f, reader      *Filter
 	follower       *Follower
 	path           string
 	unique         int    // how often InsertUnique is called
-	auto, checked  bool   // it grows by itself; it is open with Checked
-	hashless       bool   // its hashes are lost, or it is a shard, which has none
-	shard          bool   // of two; the keys are its own
-	meaning               // the keys that are in the filter
-	items, ages    int    // in the file; of the ages, at most so many
-	stolen         []int  // keys that were deleted without being in, and took an item, since the last rebuild
-	leans, mayLean bool   // since then, a key that was not in was left out, or may have been
-	rebuilds, seq  uint64 // of f; of its last SyncAt
-	ops, changed   int    // since that SyncAt, all and up to the last one that changed something
+	auto, checked  bool   // the filter grows by itself; it is open with Checked
+	hashless       bool   // the hashes are lost, or the file is a shard, which has none
+	shard          bool   // the file is one of two shards, and all keys are its own
+	meaning               // the keys in the filter
+	items, ages    int    // items of the file; the most ages that the hashes may have
+	stolen         []int  // keys whose stray deletes have removed items since the last rebuild
+	leans, mayLean bool   // since then, a key not in the filter was left out, or may have been
+	rebuilds, seq  uint64 // number of rebuilds of f; sequence of its last SyncAt
+	ops, changed   int    // operations since this SyncAt: all; up to the last that changed something
 	last           uint64 // the latest time that the clock has shown at a commit
 	replica        replicaOf
 }
 
 func (r *historyRun) create(rate float64, begin func(h *historian)) *historian {
 	h := &historian{historyRun: r, path: r.newPath(), auto: r.rng.IntN(2) == 0}
-	h.unique = []int{0, 1, 10}[r.rng.IntN(3)] // while keys lean, deletes change no item
+	h.unique = []int{0, 1, 10}[r.rng.IntN(3)] // once a key is left out, deletes remove no item
 	o := Options{Capacity: 10 + r.rng.Uint64N(uint64(len(r.keys))), FalsePositiveRate: rate, Layout: historyLayouts[r.rng.IntN(len(historyLayouts))]}
 	if o.validate() != nil {
 		o.Layout = layout.Auto
@@ -177,7 +177,7 @@ func (r *historyRun) create(rate float64, begin func(h *historian)) *historian {
 	return h
 }
 
-// do does n of the steps.
+// do does n random steps.
 func (h *historian) do(n int, steps []func()) {
 	for range n {
 		h.step++
@@ -187,7 +187,7 @@ func (h *historian) do(n int, steps []func()) {
 	}
 }
 
-// steps returns what to do at random: with keys, with the whole filter, and with its file.
+// steps returns steps with keys, with the whole filter, and with its file.
 func (h *historian) steps() (keySteps, rebuildSteps, fileSteps []func()) {
 	each := func(weight, most int, do func(key int)) {
 		keySteps = append(keySteps, slices.Repeat([]func(){func() {
@@ -214,7 +214,7 @@ func (h *historian) steps() (keySteps, rebuildSteps, fileSteps []func()) {
 	if h.strays {
 		each(1, 10, func(key int) { h.delete(key); insert(key) })
 		each(3, 10, picked(false, true, h.delete))
-		each(2, 3, picked(true, false, insert, insertUnique, h.delete)) // those that are lost
+		each(2, 3, picked(true, false, insert, insertUnique, h.delete)) // lost keys
 	}
 	keySteps = append(keySteps, func() { h.insert(false, h.some(100)...) }, func() { h.insert(h.unique > 0, h.some(300)...) },
 		func() { h.insert(false, slices.Repeat(h.some(1), 1+h.rng.IntN(40))...) })
@@ -229,7 +229,7 @@ func (h *historian) steps() (keySteps, rebuildSteps, fileSteps []func()) {
 	}
 }
 
-// some returns some keys, most at most.
+// some returns 1 to most random keys.
 func (h *historian) some(most int) (keys []int) {
 	for range 1 + h.rng.IntN(most) {
 		keys = append(keys, h.rng.IntN(len(h.keys)))
@@ -237,7 +237,8 @@ func (h *historian) some(most int) (keys []int) {
 	return keys
 }
 
-// pick returns a key that is in, or not, and that the last lookup has found, or not; or -1.
+// pick returns a random key that is in the filter or not, and that the last lookup found or not, as
+// asked for. It returns -1 if there is none.
 func (h *historian) pick(in, found bool) int {
 	for i, first := 0, h.rng.IntN(len(h.keys)); i < len(h.keys); i++ {
 		if key := (first + i) % len(h.keys); (len(h.meaning[key]) > 0) == in && h.found[key] == found {
@@ -247,7 +248,7 @@ func (h *historian) pick(in, found bool) int {
 	return -1
 }
 
-// mayBeLost reports whether a stray delete has taken an item that looks like that of a key.
+// mayBeLost reports whether a stray delete has removed an item of the class of a key.
 func (h *historian) mayBeLost(key int) bool {
 	table := writerOf(h.f).Table()
 	class := func(key int) layout.Class { return table.Class(table.Split(h.hashes[key])) }
@@ -260,18 +261,18 @@ func (h *historian) check(f interface{ ContainsBatch([][]byte, []bool) }) {
 	h.answers += len(h.keys)
 	for key, found := range h.found {
 		if n := len(h.meaning[key]); n > 0 && !found {
-			h.want(h.mayBeLost(key), "a %T says that key %d is certainly not in; there are %d of it", f, key, n)
+			h.want(h.mayBeLost(key), "a %T says that key %d is certainly not in the filter; it has %d copies", f, key, n)
 			h.wrong++
 		}
 	}
 	if key := h.pick(true, true); key >= 0 && !h.mayBeLost(key) {
 		n, least := h.f.Count(h.keys[key]), len(h.meaning[key])
-		h.want(n > 0 && (h.mayLean || n >= uint64(least)), "the count of key %d is %d; there are %d of it", key, n, least)
+		h.want(n > 0 && (h.mayLean || n >= uint64(least)), "the count of key %d is %d; it has %d copies", key, n, least)
 	}
 }
 
-// count checks the number of items after some operations. If the filter has grown meanwhile, it has all
-// that are in, except for some that lean: loose ones at most.
+// count checks the number of items after some operations. If the filter has grown meanwhile, it has an
+// item for each key, except for at most loose keys that InsertUnique left out.
 func (h *historian) count(least, most, loose int) {
 	if !h.busy {
 		awaitGrowth(h.f)
@@ -283,23 +284,24 @@ func (h *historian) count(least, most, loose int) {
 		least, most = h.meaning.len()-loose, h.meaning.len()
 	}
 	h.items = int(h.f.Len())
-	h.want(h.items >= least && h.items <= most, "%d items, not %d to %d; %d are in", h.items, least, most, h.meaning.len())
+	h.want(h.items >= least && h.items <= most, "%d items, not %d to %d, for %d copies of keys", h.items, least, most, h.meaning.len())
 	h.want(h.f.growthErr(o) == nil || h.hashless, "growth: %v", h.f.growthErr(o))
 }
 
-// fromHashes notes that the file was made anew.
+// fromHashes records that a new file was made.
 func (h *historian) fromHashes() {
 	h.stolen, h.leans, h.mayLean = nil, false, false
 	h.ages++
 }
 
-// durable checks that all operations are. Of those that changed nothing, the last need not be counted.
+// durable checks that all operations are durable. The last ones need not be counted if they changed
+// nothing.
 func (h *historian) durable() {
 	seq, ops := h.f.DurableSeq(), int(h.f.DurableOps())
 	h.want(seq == h.seq && ops >= h.changed && ops <= h.ops, "%d + %d are durable, not %d + %d to %d", seq, ops, h.seq, h.changed, h.ops)
 }
 
-// insert inserts keys: one, or some in a batch.
+// insert inserts one key, or several keys in a batch.
 func (h *historian) insert(unique bool, keys ...int) {
 	var list [][]byte
 	var hashes []uint64
@@ -339,19 +341,19 @@ func (h *historian) insert(unique bool, keys ...int) {
 		h.changed = h.ops + i + 1
 	}
 	h.leans, h.mayLean = h.leans || added < fresh, h.mayLean || added < n
-	if h.ops += n; errors.Is(err, ErrFull) && (!h.auto || h.hashless) { // that was an operation, too
+	if h.ops += n; errors.Is(err, ErrFull) && (!h.auto || h.hashless) { // the failed insert counts, too
 		h.ops++
 		err = nil
 	}
 	h.note(err, "insert %v, unique: %t: %d, added %d", keys, unique, n, added)
-	h.want(added <= fresh || h.strays, "only %d were not in", fresh)
+	h.want(added <= fresh || h.strays, "only %d keys were new", fresh)
 	h.count(h.items+added, h.items+added, loose)
 }
 
 func (h *historian) delete(key int) {
 	n := len(h.meaning[key])
 	there, err := h.f.Delete(h.keys[key])
-	h.note(err, "delete %d, of which there are %d: %t", key, n, there)
+	h.note(err, "delete %d, which has %d copies: %t", key, n, there)
 	if h.ops++; !there {
 		h.want(n == 0 || h.mayBeLost(key), "the delete does not find key %d", key)
 		return
@@ -362,7 +364,7 @@ func (h *historian) delete(key int) {
 	h.deleted(1, true)
 }
 
-// deleted checks that n items have gone, or none while keys lean.
+// deleted checks that n items are gone, or none if InsertUnique has left keys out.
 func (h *historian) deleted(n int, exact bool) {
 	least, most := h.items-n, h.items
 	if h.leans {
@@ -373,7 +375,8 @@ func (h *historian) deleted(n int, exact bool) {
 	h.count(least, most, 0)
 }
 
-// time returns the time of an operation: that of its commit, which is never before the last one's.
+// time returns the time of an operation. This is the time of its commit, which is never before that of
+// the commit before it.
 func (h *historian) time() uint64 { return max(h.last, h.now.Load()) }
 
 func (h *historian) setClock() {
@@ -387,7 +390,7 @@ func (h *historian) setClock() {
 
 func (h *historian) expire() {
 	if h.ages > 64 {
-		return // a rebuild may have joined some
+		return // a rebuild may have joined some ages
 	}
 	before := firstTime + timeStep*h.rng.Uint64N(times) - timeStep/2
 	n, err := h.f.ExpireBefore(h.Context(), time.Unix(0, int64(before)))
@@ -396,7 +399,7 @@ func (h *historian) expire() {
 	}
 	want := h.meaning.expire(before)
 	h.note(err, "expire before %d: %d", before, n)
-	h.want(int(n) == want || h.strays, "%d expired, not %d", n, want)
+	h.want(int(n) == want || h.strays, "%d keys expired, not %d", n, want)
 	h.deleted(want, !h.strays)
 	h.syncAt()
 }
@@ -407,14 +410,14 @@ func (h *historian) syncAt() {
 	h.durable()
 }
 
-// rebuild rebuilds the file. Once its beginning is fixed, it does some of the steps.
+// rebuild rebuilds the file. During the rebuild, it does some steps of meanwhile.
 func (h *historian) rebuild(meanwhile []func()) {
 	n, before, since := uint64(h.meaning.len()), h.ops, len(h.stolen)
 	o := &RebuildOptions{Capacity: []uint64{0, n + 1, 2*n + 10}[h.rng.IntN(3)], Layout: historyLayouts[h.rng.IntN(len(historyLayouts))], Workers: 1}
 	o.FalsePositiveRate = []float64{0, 0, 0.05, 0.2, 0.3, 0.001}[h.rng.IntN(6)]
-	begun := meanwhile == nil || h.auto // there, an insert may wait for the end of the rebuild
+	begun := meanwhile == nil || h.auto // an insert into a growing filter may wait for the end
 	o.Progress = func(string, uint64, uint64) {
-		h.f.Stats() // which may be asked for at any stage
+		h.f.Stats() // may be called at any stage
 		if !begun {
 			begun, h.busy = true, true
 			h.do(3, meanwhile)
@@ -442,7 +445,7 @@ func (h *historian) rebuild(meanwhile []func()) {
 	h.durable()
 }
 
-// refused reports whether something has been refused since there are no hashes.
+// refused reports whether a call was refused because there are no hashes.
 func (h *historian) refused(err error, what string) bool {
 	if h.hashless {
 		h.note(nil, "%s: %v", what, err)
@@ -458,10 +461,10 @@ func (h *historian) open() {
 	h.f, h.rebuilds = f, 0
 	h.count(h.items, h.items, 0)
 	h.durable()
-	h.ops = int(f.DurableOps()) // without some that changed nothing
+	h.ops = int(f.DurableOps()) // the last ones may be missing if they changed nothing
 }
 
-// close closes the file, also for other processes.
+// close closes the filter, its reader and its follower.
 func (h *historian) close() {
 	if h.reader != nil {
 		h.reader.Close()
@@ -482,7 +485,7 @@ func (h *historian) verify() {
 	h.want(err == nil && r.Items == uint64(h.items), "Verify: %v; %d items, not %d", err, r.Items, h.items)
 }
 
-// look looks at the file as other processes do, after a Sync.
+// look syncs, and looks keys up as other processes do.
 func (h *historian) look() {
 	var err, err2 error
 	if h.reader == nil {
@@ -496,10 +499,10 @@ func (h *historian) look() {
 	h.check(h.follower)
 }
 
-// kill goes on with a copy of the files: with what a kill of the process would leave.
+// kill goes on with a copy of the files, as a kill of the process would leave them.
 func (h *historian) kill() { h.killAnd(func(string) error { return nil }) }
 
-// killAnd is kill, and does something to the copy.
+// killAnd is kill, and calls then with the copy before it opens it.
 func (h *historian) killAnd(then func(path string) error) {
 	to, unlock := h.newPath(), writerOf(h.f).LockAll()
 	files, err := filepath.Glob(h.path + "*")
@@ -515,7 +518,7 @@ func (h *historian) killAnd(then func(path string) error) {
 	h.open()
 }
 
-// merge makes a new file of this one, or of this and another one.
+// merge merges this file, or this file and another one, into a new file.
 func (h *historian) merge() {
 	h.close()
 	if h.hashless {
@@ -535,7 +538,7 @@ func (h *historian) merge() {
 		inputs, other = [][]string{{h.path, o.path}, {o.path, h.path}}[h.rng.IntN(2)], o.meaning
 	}
 	grows := h.rng.IntN(2) == 0
-	if h.rng.IntN(2) == 0 { // otherwise it keeps its growth and its sequence
+	if h.rng.IntN(2) == 0 { // a file merged in place keeps its growth and its sequence
 		h.path, h.auto = h.newPath(), false
 		h.seq, h.ops, h.changed = 0, 0, 0
 	}
@@ -552,13 +555,13 @@ func (h *historian) merge() {
 	h.open()
 }
 
-// repair damages the lines of the file, and has it repaired.
+// repair damages the lines of the file, and calls Repair.
 func (h *historian) repair() {
 	size := writerOf(h.f).Protocol().Geometry().RegionBytes
 	h.close()
 	path := h.path
 	if h.hashless {
-		path = h.newPath() // it is damaged for good
+		path = h.newPath() // a copy, because the damage cannot be repaired
 		h.note(copyOver(path, h.path), "copy")
 	}
 	h.note(flipByte(path, layout.OffRegion+h.rng.Int64N(size)), "damage")

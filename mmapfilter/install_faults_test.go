@@ -13,15 +13,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestInstallAtCalls: if the process is killed at a call of Install that writes, or the call fails,
-// the file is the old one or the new one, with its hashes; while it is the old one, the new one can
-// still be installed; once it is the new one, the readers of the old one know, unless the error
-// says otherwise.
+// TestInstallAtCalls: if the process is killed at a call of Install that writes, or the call fails, the
+// name has the old or the new file, with its hashes. If it has the old file, the new one can still be
+// installed. If it has the new file, readers know that the old one is superseded, unless the error says
+// otherwise.
 func TestInstallAtCalls(t *testing.T) {
 	stop := errors.New("stop")
 	t.Cleanup(func() { fault.Hook = nil })
 	kept := &Options{KeepHashes: true}
-	// state checks the file at live, and returns whether it is the new one.
+	// state checks the file at live, and reports whether it is the new one.
 	state := func(from, live string) bool {
 		t.Helper()
 		f := mustOpen(t, live, &OpenOptions{RequireHashes: true})
@@ -87,7 +87,7 @@ func TestInstallAtCalls(t *testing.T) {
 			complete := err == nil || errors.As(err, new(*CompleteError))
 			untold := err != nil && strings.Contains(err.Error(), "is not known to readers")
 			if told := errors.Is(reader.Err(), ErrSuperseded); told != (complete && !untold) {
-				t.Errorf("a reader of the old file is told: %t, %v", told, err)
+				t.Errorf("a reader knows that the old file is superseded: %t, %v", told, err)
 			}
 			if isNew := state(from, live); isNew != complete {
 				t.Errorf("the file is the new one: %t, %v", isNew, err)

@@ -40,8 +40,8 @@ func mustListed(tb testing.TB, dir string, want ...string) {
 	}
 }
 
-// TestInstall: Install moves a file and its hashes to the place of another one, or of none, whether
-// either keeps hashes; the file is unchanged, and has the permissions of the old one.
+// TestInstall: Install moves a file and its hashes to a name, where there may be another file. Either
+// file may keep hashes or not. The file does not change, but gets the permissions of the old one.
 func TestInstall(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		for _, before := range []string{"nothing", "a file", "a file with hashes", "a file through a link"} {
@@ -63,7 +63,7 @@ func TestInstall(t *testing.T) {
 				}
 				f, from := mustBuild(t, &Options{KeepHashes: keeps}, numbers(0, 1000))
 				f.Close()
-				if err := errors.Join(os.Chmod(from, 0o640), os.WriteFile(from+".stash", nil, 0o600)); err != nil { // as a killed writer may leave
+				if err := errors.Join(os.Chmod(from, 0o640), os.WriteFile(from+".stash", nil, 0o600)); err != nil { // a killed writer may leave such a log
 					t.Fatal(err)
 				}
 				if before != "nothing" {
@@ -103,13 +103,13 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestInstallRefuses: Install refuses what it should not put to use or replace, with the error that says
-// why, and changes nothing.
+// TestInstallRefuses: Install refuses a file that must not be used or replaced. The error says why, and
+// nothing changes.
 func TestInstallRefuses(t *testing.T) {
 	type installCase struct {
 		prepare func(t *testing.T, from, to string)
 		want    error
-		about   string // which file
+		about   string // the file that the error names
 	}
 	good := image(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 1000))
 	cases := map[string]installCase{
@@ -169,10 +169,10 @@ func TestInstallRefuses(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			if c.about == "new.mmf" && !strings.Contains(err.Error(), "read "+from+": ") && !errors.As(err, new(*fs.PathError)) {
-				t.Errorf("it does not say which file: %v", err)
+				t.Errorf("the error does not say which file: %v", err)
 			}
 			if held := new(LockedError); c.want == ErrLocked && (!errors.As(err, &held) || held.PID != os.Getpid()) {
-				t.Errorf("it does not say who has the lock: %v", err)
+				t.Errorf("the error does not say which process has the lock: %v", err)
 			}
 			if after := listed(); strings.Join(before, "") != strings.Join(after, "") {
 				t.Errorf("files have changed")
@@ -184,8 +184,8 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-// TestInstallMeanwhile: an Install that is cancelled, or in which another file takes the place of the
-// new one, which nobody has verified then, changes nothing.
+// TestInstallMeanwhile: Install changes nothing if it is cancelled, or if another file, which it has not
+// verified, meanwhile replaces the new one.
 func TestInstallMeanwhile(t *testing.T) {
 	stop := errors.New("stop")
 	for _, want := range []error{stop, ErrBusy} {
@@ -211,8 +211,8 @@ func TestInstallMeanwhile(t *testing.T) {
 	}
 }
 
-// TestInstallWithoutHashes: a file that is to keep hashes and has lost them is installed without;
-// the old ones, which belong to another filter, go.
+// TestInstallWithoutHashes: Install installs a file that has lost its kept hashes without them, and
+// removes the hashes of the old file.
 func TestInstallWithoutHashes(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"missing": os.Remove,

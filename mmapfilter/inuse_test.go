@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestInUse: where a mapped file cannot be replaced, calls that would replace it fail with
-// ErrInUse and change nothing, and succeed once the file is closed.
+// TestInUse: where a mapped file cannot be replaced, calls that would replace it fail with ErrInUse and
+// change nothing. They succeed once the file is closed.
 func TestInUse(t *testing.T) {
 	if osfile.Replaces {
 		t.Skip("a mapped file can be replaced here")
@@ -46,11 +46,11 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// TestNoWriters: where no file can be opened for writing, each call that would do so fails with
+// TestNoWriters: where no file can be opened for writing, each call that needs this fails with
 // errors.ErrUnsupported, and leaves nothing behind.
 func TestNoWriters(t *testing.T) {
 	if osfile.CanWrite() == nil {
-		t.Skip("files are written to here")
+		t.Skip("files can be opened for writing here")
 	}
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "f.mmf"), filepath.Join(dir, "other.mmf")

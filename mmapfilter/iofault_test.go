@@ -18,7 +18,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A failure says which writing calls fail: the n-th, counted from 1, and if sticky all later ones.
+// A failure says which writing calls fail: the n-th, counted from 1, and all later ones if sticky is
+// set.
 type failure struct {
 	n      int
 	sticky bool
@@ -27,7 +28,7 @@ type failure struct {
 
 func (p failure) String() string { return fmt.Sprintf("call %d, sticky=%t: %v", p.n, p.sticky, p.err) }
 
-// start makes calls fail from now on. call returns the name of the first that failed, or "".
+// start makes calls fail from now on. call returns the name of the first call that failed, or "".
 func (p failure) start() (call func() string) {
 	var mu sync.Mutex
 	seen, first := 0, ""
@@ -49,19 +50,19 @@ func (p failure) start() (call func() string) {
 	}
 }
 
-// An ioRun runs through the life of a file while calls fail.
+// An ioRun runs the ioSteps on a file while calls fail.
 type ioRun struct {
 	t       *testing.T
 	failure failure
 	path    string
-	copied  string // by abandon
+	copied  string // path of a copy made by abandon
 	f       *Filter
 	rng     *rand.Rand
 	quiet   bool // no work in the background
 
 	ops   []ioOp
 	live  []uint64 // keys in the filter
-	acked int      // operations that must survive whatever fails
+	acked int      // number of operations that must survive any failure
 }
 
 type ioOp struct {
@@ -79,11 +80,11 @@ func (r *ioRun) errorf(format string, args ...any) {
 type ioStep struct {
 	name string
 	do   func(r *ioRun) error
-	acks bool // if it succeeds, all operations before it survive whatever fails
+	acks bool // if it succeeds, all operations before it survive any failure
 }
 
-// builtKeys is how many keys Build puts into the file. With spilling, some of their hashes go to
-// a temporary file.
+// builtKeys is the number of keys that Build puts into the file. With spilling, some of their hashes go
+// to a temporary file.
 const builtKeys = 45_000
 
 var ioSteps = []ioStep{
@@ -143,8 +144,7 @@ var ioSteps = []ioStep{
 	}, false},
 }
 
-// opened sets up a writer after opening: its log starts small, and grows when a step wants it
-// to.
+// opened sets up a writer after opening: the log begins small, and grows when a step allows it.
 func (r *ioRun) opened() {
 	if r.f == nil {
 		return
@@ -158,7 +158,7 @@ func (r *ioRun) opened() {
 
 func (r *ioRun) sync() error { return r.f.SyncAt(uint64(len(r.ops))) }
 
-// operate runs operations in random order, up to the first that fails.
+// operate does operations in random order, up to the first that fails.
 func (r *ioRun) operate(inserts, deletes int) error {
 	for inserts+deletes > 0 {
 		if r.rng.IntN(inserts+deletes) < inserts {
@@ -179,7 +179,7 @@ func (r *ioRun) operate(inserts, deletes int) error {
 		if ok, err := r.f.DeleteHash(r.live[i]); err != nil {
 			return err
 		} else if !ok {
-			r.errorf("a key that was inserted cannot be deleted")
+			r.errorf("Delete does not find a key that was inserted")
 		}
 		r.ops = append(r.ops, ioOp{r.live[i], false})
 		r.live[i] = r.live[len(r.live)-1]
@@ -188,8 +188,8 @@ func (r *ioRun) operate(inserts, deletes int) error {
 	return nil
 }
 
-// check opens a file, without failures, and compares it with the first operations, between
-// atLeast and atMost of them.
+// check opens a file, while no calls fail, and checks that it has the first n operations, where n is
+// from atLeast to atMost.
 func (r *ioRun) check(path string, atLeast, atMost int) {
 	r.t.Helper()
 	saved := fault.Hook
@@ -221,11 +221,11 @@ func (r *ioRun) check(path string, atLeast, atMost int) {
 	}
 	for hash, n := range count {
 		if n > 0 && !f.ContainsHash(hash) {
-			r.errorf("a key is missing, of %d", len(count))
+			r.errorf("one of %d keys is missing", len(count))
 			break
 		}
 	}
-	// A leftover log goes with the next one.
+	// A log that was left behind is removed together with the next log.
 	if err := errors.Join(f.Insert([]byte("one more")), f.Close()); err != nil {
 		r.errorf("close again: %v", err)
 	}
@@ -235,7 +235,7 @@ func (r *ioRun) check(path string, atLeast, atMost int) {
 	r.checkAlone(path)
 }
 
-// checkAlone checks that a closed filter is one file.
+// checkAlone checks that no files are left beside a closed filter.
 func (r *ioRun) checkAlone(path string) {
 	r.t.Helper()
 	if list, _ := filepath.Glob(path + ".*"); len(list) != 0 {
@@ -249,8 +249,8 @@ func (r *ioRun) cramped() bool {
 	return o != nil && o.work.Writer.Protocol().Cramped() != nil
 }
 
-// checkAnswers checks that, whatever has failed, a filter reports its state at once: no
-// panic leaves a lock held.
+// checkAnswers checks that a filter reports its state at once, whatever has failed, so that no lock is
+// still held.
 func (r *ioRun) checkAnswers(closed bool) {
 	r.t.Helper()
 	s := r.f.Stats()
@@ -258,31 +258,30 @@ func (r *ioRun) checkAnswers(closed bool) {
 		r.errorf("Err is %v", err)
 	}
 	if closed != (s.State == "closed") || s.Len != r.f.Len() || s.WriterAlive && r.f.Err() != nil {
-		r.errorf("Stats are %+v, and Len is %d", s, r.f.Len())
+		r.errorf("Stats is %+v, and Len is %d", s, r.f.Len())
 	}
 	r.f.DurableSeq()
 }
 
-// checkFailed checks that a filter whose writer has failed refuses every change and says
-// "maybe".
+// checkFailed checks that a filter whose writer has failed refuses every change and answers "maybe" to
+// every lookup.
 func (r *ioRun) checkFailed() {
 	r.t.Helper()
 	r.checkAnswers(false)
 	for name, change := range changing(r.f) {
 		if err := change(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
-			r.errorf("%s after it: %v", name, err)
+			r.errorf("%s after the failure: %v", name, err)
 		}
 	}
 	mustSayMaybe(r.t, r.f)
 	if err := r.f.Close(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
-		r.errorf("Close after it: %v", err)
+		r.errorf("Close after the failure: %v", err)
 	}
 	r.checkAnswers(true)
 	mustSayMaybe(r.t, r.f)
 }
 
-// run runs the steps up to the first that fails. It returns the name of the call that failed, or
-// "".
+// run does the steps up to the first that fails. It returns the name of the call that failed, or "".
 func (r *ioRun) run() (call string) {
 	defer func() { fault.Hook = nil }()
 	failed := r.failure.start()
@@ -295,12 +294,12 @@ func (r *ioRun) run() (call string) {
 		switch call := failed(); {
 		case err == nil && (call == before || !r.quiet):
 		case err == nil && call == "remove" && (step.name == "Create" || step.name == "Build"):
-			// A log that cannot be removed belongs to no file.
+			// The log that could not be removed belongs to no file.
 			before = call
 		case err == nil && r.cramped() && (call == "fallocate" || call == "write"):
-			before = call // the log keeps its size; see the step
+			before = call // the log keeps its size; the step checks this
 		case err == nil:
-			r.errorf("%s: nothing says that a %s failed", step.name, call)
+			r.errorf("%s: no error, although a %s failed", step.name, call)
 			return call
 		case call == "":
 			r.errorf("%s: %v", step.name, err)
@@ -340,7 +339,7 @@ func (r *ioRun) failed(step, call string, err error) {
 		isNew := f.Len() == builtKeys
 		f.Close()
 		if isNew != complete {
-			r.errorf("after Build failed on a %s, the new file is there: %t", call, isNew)
+			r.errorf("after Build failed on a %s, the file is the new one: %t", call, isNew)
 		}
 		if isNew {
 			r.checkBuilt()
@@ -381,8 +380,9 @@ func (r *ioRun) checkBuilt() {
 	}
 }
 
-// TestFailEveryCall makes the n-th writing call fail, for every n up to the first for which
-// there is none, once and permanently, without work in the background and with it (W8).
+// TestFailEveryCall covers W8: it makes the n-th writing call fail, for every n up to the number of
+// calls; either only this call fails, or all later ones, too. It does so with and without work in the
+// background.
 func TestFailEveryCall(t *testing.T) {
 	by := 1
 	if testing.Short() {
@@ -390,7 +390,7 @@ func TestFailEveryCall(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		sticky, quiet bool
-		errs          []syscall.Errno // one of them at each call, in turn
+		errs          []syscall.Errno // used in turn for n
 	}{
 		"EIO":                             {false, true, []syscall.Errno{syscall.EIO}},
 		"ENOSPC":                          {false, true, []syscall.Errno{syscall.ENOSPC}},

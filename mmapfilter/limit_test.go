@@ -15,10 +15,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// limitCases are filters with a requested rate.
+// limitCases returns options for filters with a requested rate.
 func limitCases() (all []*Options) {
 	for _, kind := range layout.Kinds() {
-		// The last rate is the lowest; of the layouts of the paper, it needs three of ten slots free.
+		// The last rate is the lowest. In the layouts of the paper, it needs three of ten slots to be
+		// free.
 		for _, rate := range []float64{0.05, 0.01, 0.001, map[layout.Kind]float64{layout.Compact: 1e-8, layout.Packed: 0.091, layout.SemiSorted: 1.3e-9}[kind]} {
 			for _, capacity := range small([]uint64{100, 500, 2000}, []uint64{100, 1000}) {
 				all = append(all, &Options{Layout: kind, FalsePositiveRate: rate, Capacity: capacity})
@@ -28,9 +29,9 @@ func limitCases() (all []*Options) {
 	return all
 }
 
-// TestRateWhenFull covers C4: the rate of a filter that has refused a key is at most 1.5 times
-// the requested one, and the filter holds at least its capacity. This applies to a filter filled
-// by inserts and to the largest that Build makes. Both take as many keys.
+// TestRateWhenFull covers C4: the rate of a filter that has refused a key is at most 1.5 times the
+// requested rate, and the filter has at least as many keys as its capacity. This applies to a filter
+// filled by inserts and to the largest that Build makes. Both take about the same number of keys.
 func TestRateWhenFull(t *testing.T) {
 	t.Parallel() // uses only one processor
 	for _, o := range limitCases() {
@@ -40,7 +41,7 @@ func TestRateWhenFull(t *testing.T) {
 					t.Errorf("full by %s with %d keys", by, len(hashes))
 				}
 				if rate := expectedRate(table, v, hashes) / o.FalsePositiveRate; rate > build.OverRate {
-					t.Errorf("full by %s with %d keys, the rate is %.3f times the one asked for", by, len(hashes), rate)
+					t.Errorf("full by %s with %d keys, the rate is %.3f times the requested rate", by, len(hashes), rate)
 				}
 			}
 			h := newHeld(t, *o, 0)
@@ -59,8 +60,8 @@ func TestRateWhenFull(t *testing.T) {
 			if keys := place.KeysOf(b.Len(), inStash, entries); limit != build.NoLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
 				t.Errorf("Build takes %d keys, the limit is %d", keys, limit)
 			}
-			// The stash groups other keys, and other guests take room; with short fingerprints
-			// that affects one or two keys in a hundred.
+			// Different keys share entries of the stash or are guests. With short fingerprints, this
+			// affects one or two keys in a hundred.
 			if stashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(h.hashes))) > 3+float64(len(built))/50 {
 				t.Errorf("Build takes %d keys, and inserts %d", len(built), len(h.hashes))
 			}
@@ -68,8 +69,9 @@ func TestRateWhenFull(t *testing.T) {
 	}
 }
 
-// largestBuild returns a filter that is built from the hashes, and if needed from random ones after
-// them, such that one more is refused. If no limit on keys is near, one percent more is refused.
+// largestBuild returns the largest filter that Build makes from the hashes and, if needed, random ones
+// after them: with one hash more, Build fails. If there is no limit on keys, it fails with one percent
+// more.
 func (h *held) largestBuild(o Options, limit uint64) (f *Filter, built []uint64) {
 	h.Helper()
 	o.Workers = 1
@@ -102,7 +104,7 @@ func (h *held) largestBuild(o Options, limit uint64) (f *Filter, built []uint64)
 	return mustOpenReadOnly(h.T, path, nil), hashes[:n]
 }
 
-// TestBuildOverTheLimit: the error says how many keys are allowed.
+// TestBuildOverTheLimit: if there are too many keys, the error of Build says how many are allowed.
 func TestBuildOverTheLimit(t *testing.T) {
 	o := &Options{Capacity: 100}
 	p, err := o.Plan()
@@ -116,8 +118,8 @@ func TestBuildOverTheLimit(t *testing.T) {
 	}
 }
 
-// TestAtTheLimit covers C3 and C7 at the limit on keys: a delete makes room for one key; keys
-// that the stash counts are taken; and nothing is lost, also when the file is opened again.
+// TestAtTheLimit covers C3 and C7 at the limit on keys: a delete makes room for one key, keys that have
+// an entry in the stash can still be inserted, and nothing is lost, also when the file is opened again.
 func TestAtTheLimit(t *testing.T) {
 	for _, kind := range layout.Kinds() {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -130,7 +132,7 @@ func TestAtTheLimit(t *testing.T) {
 			if len(stashed) < 10 {
 				t.Fatalf("%d keys are in the stash", len(stashed))
 			}
-			for range 3 { // so that their entries keep counts to the end
+			for range 3 { // so that their entries remain to the end of the test
 				for _, hash := range stashed {
 					h.insert(hash)
 				}
@@ -143,10 +145,10 @@ func TestAtTheLimit(t *testing.T) {
 				switch {
 				case h.stashed(hash) > 0 && h.rng.IntN(2) == 0: // the key itself
 					counted++
-				case keys < limit: // any other
+				case keys < limit: // any other key
 					hash = h.other()
 				case layout.StashCount(before.Stash, h.table.Class(h.table.Split(hash))) < 2:
-					t.Fatal("a delete of a key that the stash does not count has left no room")
+					t.Fatal("a delete of a key without an entry in the stash made no room")
 				}
 				h.insert(hash)
 				if _, keys := h.limit(); keys > limit {
@@ -155,7 +157,7 @@ func TestAtTheLimit(t *testing.T) {
 				h.refuses()
 			}
 			if counted == 0 {
-				t.Error("no key was inserted that the stash counts")
+				t.Error("no key with an entry in the stash was inserted")
 			}
 			h.mustHold()
 			h.path = abandon(t, h.f, h.path)
@@ -166,8 +168,8 @@ func TestAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestMoreThanTheLimit: a file whose stash an earlier version filled keeps all its items. It
-// takes no other key until enough are deleted; meanwhile the items of the stash move into the
+// TestMoreThanTheLimit: a file whose stash was filled by a version without a limit keeps all its items.
+// It refuses further keys until enough keys are deleted. Meanwhile items of the stash move into the
 // lines.
 func TestMoreThanTheLimit(t *testing.T) {
 	for _, kind := range layout.Kinds() {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestCommitInterval: operations become durable without a Sync.
+// TestCommitInterval: with a CommitInterval, operations become durable without a Sync.
 func TestCommitInterval(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, CommitInterval: time.Millisecond})
 	until := func(operations uint64) {

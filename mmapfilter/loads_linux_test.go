@@ -20,11 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOrderOfLoads covers R2. Contains cannot be stopped between loads, as Lookup can. It must
-// load epoch and counter before the first slot, in the order of Lookup. Each word is in its own
-// unreadable page; a lookup faults at the first of them, and may read that one the next time.
+// TestOrderOfLoads covers R2: Contains must load epoch and counter before the first slot, in the same
+// order as Lookup. A test cannot stop Contains between loads. So the epoch, the counter and the halves
+// of the line are in different pages, which cannot be read. Each lookup faults at the first such page,
+// which then becomes readable for the next one.
 //
-// TestLooksBetweenLoads checks that both are loaded again after the slots.
+// TestLooksBetweenLoads checks that lookups load epoch and counter again after the slots.
 func TestOrderOfLoads(t *testing.T) {
 	page := os.Getpagesize()
 	data, err := unix.Mmap(-1, 0, 4*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -50,7 +51,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	hasher := layout.NewHasher(8)
 	direct := layout.NewDirect(table, &view, &hasher, func(h uint64) bool { return layout.Contains(table, &view, h) })
 	for _, h := range hashes(8, 100) {
-		want := []int{0, 1, 2, 3} // the counts, which are in the first half, are loaded first
+		want := []int{0, 1, 2, 3} // of the line, the counts in its first half are loaded first
 		for name, look := range map[string]func() bool{
 			"Contains": func() bool { return layout.Contains(table, &view, h) },
 			"Direct":   func() bool { return direct.ContainsHash(h) },
@@ -78,13 +79,13 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	}
 }
 
-// A lateMemory is memory whose pages arrive on demand: a thread that touches a missing page
-// waits for it (userfaultfd).
+// A lateMemory is memory whose pages are missing until the test supplies them. A thread that touches a
+// missing page waits for it (userfaultfd).
 type lateMemory struct {
 	data  []byte
-	there map[int]bool // the pages
+	there map[int]bool // the pages that are not missing
 	uffd  int
-	args  []byte // of a call, outside the heap
+	args  []byte // memory outside the heap for arguments of calls
 }
 
 func newLateMemory(t *testing.T, pages int) *lateMemory {
@@ -101,7 +102,7 @@ func newLateMemory(t *testing.T, pages int) *lateMemory {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if !t.Failed() { // otherwise a lookup may still be reading
+			if !t.Failed() { // after a failure, a lookup may still be reading
 				unix.Munmap(*part)
 			}
 		})
@@ -124,8 +125,9 @@ func (m *lateMemory) call(t *testing.T, request uintptr, args ...uint64) {
 	}
 }
 
-// forWaiting prepares for threads that wait for a page. Such a thread occupies a processor, and cannot
-// be stopped for a garbage collection.
+// forWaiting prepares for threads that wait for a page: it allows another thread to run and turns
+// garbage collection off, because such a thread occupies a processor and cannot be stopped for a
+// collection.
 func forWaiting() (end func()) {
 	processors, percent := runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))), debug.SetGCPercent(-1)
 	runtime.GC()
@@ -135,8 +137,9 @@ func forWaiting() (end func()) {
 	}
 }
 
-// touched waits until a missing page is touched and returns its number. A thread that gets a
-// signal while it waits touches the page again; that may be reported after the page has arrived.
+// touched waits until a thread touches a missing page, and returns the number of the page. A thread that
+// gets a signal while it waits touches the page again. This may be reported after the page was supplied,
+// so touched ignores it.
 func (m *lateMemory) touched(t *testing.T) (page int) {
 	t.Helper()
 	for {
@@ -155,7 +158,7 @@ func (m *lateMemory) touched(t *testing.T) (page int) {
 	}
 }
 
-// supply makes a page of zero bytes arrive.
+// supply supplies a page, with the content of the second page of args.
 func (m *lateMemory) supply(t *testing.T, page int) {
 	t.Helper()
 	size := uint64(os.Getpagesize())
@@ -170,16 +173,17 @@ func (m *lateMemory) takeAway(t *testing.T) {
 	clear(m.there)
 }
 
-// muchCounted is the initial value of removal counters. Nearly all its bits are set, so that a
-// change of the epoch must not get lost among them.
+// muchCounted is the initial value of removal counters. Nearly all its bits are set, so that a lookup
+// that combines counters and epoch might miss a change of the epoch.
 const muchCounted = 1<<63 - 2
 
 // shortKey returns a key of a length that a Direct hashes itself.
 func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
 
-// TestDirectLooksAgain: if the epoch moves while a direct look waits for a line, or the counter of the
-// line, the look stays open. (If it loads the words one by one, TestLooksBetweenLoads has a key that it
-// would miss; if it loads a whole line, missing one takes a recovery that has stored one of its words.)
+// TestDirectLooksAgain: if the epoch or the counter of a line changes while a Direct waits for the line,
+// it leaves the lookup open. (TestLooksBetweenLoads has a key that a Direct would otherwise miss if it
+// loads the words one by one. If it loads a whole line, it can only miss a key of which a recovery has
+// stored one word and not yet another.)
 func TestDirectLooksAgain(t *testing.T) {
 	defer forWaiting()()
 	for _, kernel := range kernel.Names() {
@@ -221,7 +225,7 @@ func directLooksAgain(t *testing.T, s shape, has bool) {
 			}
 			if _, open := look(empty); open {
 				if has && layout.KernelOf(table) == kernel.InUse().String() {
-					t.Error("there is no such look")
+					t.Error("a Direct leaves the lookup open although nothing changes")
 				}
 				return
 			}
@@ -233,7 +237,7 @@ func directLooksAgain(t *testing.T, s shape, has bool) {
 				close(done)
 			}()
 			if page := m.touched(t); page != 0 {
-				t.Errorf("it waits for page %d", page)
+				t.Errorf("the lookup waits for page %d", page)
 			}
 			atomic.AddUint64(&runtime[word], 2)
 			clear(recovery.Words(m.args)[perPage:])
@@ -243,9 +247,9 @@ func directLooksAgain(t *testing.T, s shape, has bool) {
 	}
 }
 
-// TestOrderOfSecondLook covers R2 for lookups that go on to a second look: they load all
-// counters before the home line, and again after the stash. Only one page is present at a time,
-// so the test sees each step from one page to another.
+// TestOrderOfSecondLook covers R2 for lookups that go on to a second look: they load all counters before
+// the home line, and again after the stash. Only one page is present at a time, so the test sees each
+// step from one page to another.
 func TestOrderOfSecondLook(t *testing.T) {
 	defer forWaiting()()
 	for _, kernel := range kernel.Names() {
@@ -271,8 +275,9 @@ func orderOfSecondLook(t *testing.T, s shape) {
 		hash = hasher.Hash(key)
 		home = table.Split(hash)
 	}
-	// The epoch and the counter of the stash are in page e and the counters of lines in c; the
-	// stash is in s, and the lines are in h and n. A finished lookup touches the last page.
+	// Page e has the epoch and the counter of the stash, page c the counters of lines, the pages s the
+	// stash, page h the home line, and page n the alternate line. After the lookup, the goroutine
+	// touches the last page.
 	const pages, stashFrom, regionFrom = "ecssshn.", 2, 5
 	runtimeFrom := perPage - layout.CounterOf(layout.WordRegion)
 	content := make([]uint64, len(pages)*int(perPage))
@@ -308,7 +313,7 @@ func orderOfSecondLook(t *testing.T, s shape) {
 
 var secondLook = regexp.MustCompile(`(ec|ce)[ec]*h(ns)+(ec|ce)[ec]*\.$`)
 
-// waysToLook are the lookups of a key in a file without a writer.
+// waysToLook has functions that look a key up in a file without a writer.
 var waysToLook = map[string]func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool{
 	"Contains": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
 		return layout.Contains(table, v, h.Hash(key))
@@ -317,7 +322,7 @@ var waysToLook = map[string]func(table layout.Table, v *layout.View, h *layout.H
 		return layout.NewDirect(table, v, h, func(h uint64) bool { return layout.Contains(table, v, h) }).Contains(key)
 	},
 	"ContainsHashes": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
-		return containsIn(8, table, v, h.Hash(key)) // enough for a kernel
+		return containsIn(8, table, v, h.Hash(key)) // enough hashes for a kernel
 	},
 	"ContainsHashes of 300": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
 		return containsIn(300, table, v, h.Hash(key))

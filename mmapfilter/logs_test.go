@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestUnusedLog covers W8: a log that a killed process has made, and never used, or the hashes of a
-// rebuild that did not end, do not keep a filter from being opened, and go.
+// TestUnusedLog covers W8: a filter can be opened if a killed process has left a log that it never used,
+// or the hashes of an unfinished rebuild. Opening removes these files.
 func TestUnusedLog(t *testing.T) {
 	_, closed := mustBuild(t, nil, numbers(0, 20))
 	for name, path := range map[string]string{"killed": deadWriter(t, 10, 10), "closed": closed} {
@@ -28,8 +28,8 @@ func TestUnusedLog(t *testing.T) {
 	mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")
 }
 
-// TestLogOfAMovedFilter: if a file has the name of another one whose writer died, no call destroys
-// the log of the other file.
+// TestLogOfAMovedFilter: if a file was moved to the name of another file whose writer died, no call
+// destroys the log of the other file.
 func TestLogOfAMovedFilter(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string) error{
 		"insert": func(t *testing.T, path string) error {
@@ -64,8 +64,8 @@ func TestLogOfAMovedFilter(t *testing.T) {
 	}
 }
 
-// TestLogIsSetAsideAgain: the name for it is taken by a log that was left there before, or by the very
-// log, which a process that died has linked.
+// TestLogIsSetAsideAgain: a log of another file is set aside even if its new name is taken, by a log
+// that was set aside before, or by a link to the same log that a process made before it died.
 func TestLogIsSetAsideAgain(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 20))
 	dead := deadWriter(t, 10, 10)

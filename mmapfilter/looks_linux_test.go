@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLookupsStayInTheRegion: whatever the lines hold, lookups read no byte before or after the
-// region, nor after their hashes.
+// TestLookupsStayInTheRegion: whatever the lines contain, lookups read no byte before or after the
+// region, and none after their hashes.
 func TestLookupsStayInTheRegion(t *testing.T) {
 	const lines = 64
 	page := os.Getpagesize()
@@ -62,12 +62,12 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 	}
 }
 
-// TestLooksBetweenLoads covers R2: while a lookup waits for a page, the item that it looks for arrives
-// in its home line, or moves within that line. It arrives from nowhere, when the lookup has read the
-// counts of that line but not the rest; or from its alternate line, when the overflow bits have led the
-// lookup on, and the lookup has not yet read that line or its counter. It moves to another slot, since
-// one before it is deleted, between the loads of the counts and of a remainder. So the test can see that
-// each lookup loads epoch and counters again: one that does not load them misses the item that moves.
+// TestLooksBetweenLoads covers R2: each lookup loads epoch and counters again. While a lookup waits for
+// a page, the item that it looks for changes its place in one of three ways. It is inserted into its
+// home line when the lookup has read the counts of this line, but not the rest. Or it comes home when an
+// overflow bit has led the lookup on, and the lookup has not yet read the alternate line or its counter.
+// Or it moves to another slot of its home line, because an item before it is deleted, between the loads
+// of the counts and of a remainder. A lookup that does not load the counters again misses such an item.
 func TestLooksBetweenLoads(t *testing.T) {
 	defer forWaiting()()
 	for _, s := range lookShapes {
@@ -77,7 +77,7 @@ func TestLooksBetweenLoads(t *testing.T) {
 
 func testLooksBetweenLoads(t *testing.T, s shape) {
 	const theSlots, withoutCounters = "the counts, and the item has a slot", "Lookup without counters"
-	const lower = 30 // items before that one
+	const lower = 30 // number of items before this item
 	g := s.Geometry(t, 200)
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	perPage := uint64(os.Getpagesize() / 8)
@@ -91,7 +91,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 			break
 		}
 	}
-	var at layout.Line // home, with overflow bits
+	var at layout.Line // the home line, with an overflow bit
 	table.(layout.Hosts).SetOverflow(&at, home, nil)
 	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*layout.BlockWords) }
 	// The runtime page is placed so that the counter of the second line is the first word of page
@@ -113,7 +113,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 	}
 	for name, c := range map[string]struct {
 		page uint64 // the page that the lookup waits for
-		away bool   // the item starts in its second line
+		away bool   // the item is in its second line at first
 	}{
 		theSlots:                 {(homeFrom + layout.BlockWords/2) / perPage, false},
 		"the counts":             {(homeFrom + layout.BlockWords/2) / perPage, false},
@@ -121,7 +121,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 		"all but the second one": {secondFrom / perPage, true},
 	} {
 		if name == theSlots && s != compact7 {
-			continue // of this one, the slots after some lower items are in the second half
+			continue // only here are the slots after the lower items in the second half
 		}
 		for _, way := range ways {
 			if way.lookup == withoutCounters && name != theSlots {
@@ -130,7 +130,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 			withKernel(t, way.kernel)
 			m := newLateMemory(t, int(pages))
 			words := recovery.Words(m.data)
-			now := make([]uint64, len(words)) // the contents that they are to get
+			now := make([]uint64, len(words)) // the contents of words once their pages are supplied
 			there := map[uint64]bool{}
 			supply := func(page uint64) {
 				copy(recovery.Words(m.args)[perPage:], now[page*perPage:(page+1)*perPage])
@@ -189,7 +189,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 				}, hasher.Hash(key))
 			}()
 			if page := m.touched(t); page != int(c.page) {
-				t.Errorf("%+v has read %s: it waits for page %d, not %d", way, name, page, c.page)
+				t.Errorf("%+v, which has read %s, waits for page %d, not %d", way, name, page, c.page)
 			}
 			put(homeFrom, &here)
 			if way.epoch {
@@ -205,7 +205,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 			}
 			supply(c.page)
 			if <-found == (way.lookup == withoutCounters) {
-				t.Errorf("%+v had read %s when the item moved: it misses it, or the one without counters does not", way, name)
+				t.Errorf("%+v had read %s when the item moved, and misses it (or finds it without counters)", way, name)
 			}
 		}
 	}

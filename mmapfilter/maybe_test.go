@@ -27,8 +27,8 @@ type asker interface {
 	Close() error
 }
 
-// TestNoWrongNoInAClose (C1): a service looks up keys that are in the filter while it closes the
-// filter. Whatever the kind of filter, no answer is "certainly not". Afterwards every answer is "maybe".
+// TestNoWrongNoInAClose covers C1: a service looks up keys of a filter while it closes the filter. No
+// answer may be "certainly not", whatever kind of filter it is. Afterwards every answer is "maybe".
 func TestNoWrongNoInAClose(t *testing.T) {
 	const n = 1000
 	built, path := mustBuild(t, nil, numbers(0, n))
@@ -69,7 +69,7 @@ func TestNoWrongNoInAClose(t *testing.T) {
 								f.Stats()
 							}
 							begun[worker].Store(true)
-							runtime.Gosched() // for the one that closes
+							runtime.Gosched() // for the goroutine that closes
 							select {
 							case <-stop:
 								return
@@ -79,7 +79,7 @@ func TestNoWrongNoInAClose(t *testing.T) {
 					}()
 				}
 				all := func() bool { return begun[0].Load() && begun[1].Load() && begun[2].Load() && begun[3].Load() }
-				eventually(t, "all ask", all)
+				eventually(t, "all goroutines look keys up", all)
 				must(t, errors.Join(f.Err(), f.Close(), f.Close()))
 				runtime.GC() // unmaps memory that no lookup uses
 				mustSayMaybe(t, f)
@@ -89,11 +89,11 @@ func TestNoWrongNoInAClose(t *testing.T) {
 				for worker := range begun {
 					begun[worker].Store(false)
 				}
-				eventually(t, "all ask again", all)
+				eventually(t, "all goroutines look keys up again", all)
 				close(stop)
 				group.Wait()
 				if n := wrong.Load(); n > 0 {
-					t.Fatalf("%d times certainly not, of keys that are in it", n)
+					t.Fatalf("for keys in the filter, %d answers were certainly not", n)
 				}
 			}
 		})
@@ -124,9 +124,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestNoRecover: with NoRecover, opening, using and closing a file whose writer died changes
-// nothing on the disk. The result is ErrNeedsRecovery, or with ServeUnrecovered "maybe" for
-// every key; without either, the file is recovered.
+// TestNoRecover: with NoRecover, opening, using and closing a file whose writer died changes nothing on
+// the disk. Opening returns ErrNeedsRecovery or, with ServeUnrecovered, a filter that answers "maybe"
+// for every key. Without NoRecover, opening recovers the file.
 func TestNoRecover(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	before := contents(t, filepath.Dir(path))
@@ -137,7 +137,7 @@ func TestNoRecover(t *testing.T) {
 		}
 	}
 	if _, err := OpenReadOnly(path, &OpenOptions{NoRecover: true}); !errors.Is(err, ErrNeedsRecovery) || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("%v, or it says so twice", err)
+		t.Fatalf("%v, or an error with two lines", err)
 	}
 	if f, err := Follow(path, &OpenOptions{NoRecover: true}); !errors.Is(err, ErrNeedsRecovery) {
 		t.Fatalf("%v, %v", f, err)
@@ -162,20 +162,20 @@ func TestNoRecover(t *testing.T) {
 	}
 	unchanged()
 
-	// With ServeUnrecovered alone, a file that can be recovered is.
+	// With ServeUnrecovered, but without NoRecover, a file is recovered if that is possible.
 	f := mustOpenReadOnly(t, path, &OpenOptions{ServeUnrecovered: true})
 	if f.Len() != 500 || f.ContainsString("absent") || f.Err() != nil {
 		t.Errorf("%d keys, %v", f.Len(), f.Err())
 	}
 	mustContain(t, f, spreads(0, 500))
-	// The follower switches to it.
+	// The follower switches to the recovered file.
 	if swapped, err := follower.Refresh(); !swapped || err != nil || follower.Filter().Len() != 500 || follower.ContainsString("absent") || follower.Err() != nil {
 		t.Errorf("%t, %v, %d keys, %v", swapped, err, follower.Filter().Len(), follower.Err())
 	}
 }
 
-// TestServeWithoutALog: a file whose log is lost cannot be recovered, but ServeUnrecovered
-// serves it.
+// TestServeWithoutALog: a file whose log is lost cannot be recovered, but it can be opened with
+// ServeUnrecovered.
 func TestServeWithoutALog(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	must(t, os.Remove(path+".stash"))
@@ -186,8 +186,8 @@ func TestServeWithoutALog(t *testing.T) {
 	mustSayMaybe(t, f)
 }
 
-// TestWriterDied: a reader and a follower of a file tell whether a process writes to it, and the
-// follower says when that process has died. What was committed keeps answering.
+// TestWriterDied: the stats of a reader and of a follower say whether the file has a writer. If the
+// writer dies, the follower has an error. Lookups still find what was committed.
 func TestWriterDied(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 10_000, CommitInterval: -1})
 	must(t, w.InsertHash(spread(0)))
@@ -205,10 +205,10 @@ func TestWriterDied(t *testing.T) {
 		}
 	}
 	if !w.Stats().WriterAlive {
-		t.Error("it says that it is dead itself")
+		t.Error("the writer says that there is no writer")
 	}
 	check(true, nil)
-	// As the kernel does when a process dies: release the lock, write nothing.
+	// Release the lock and write nothing, as the kernel does when a process dies.
 	must(t, w.open.Load().work.Writer.Protocol().Detach()())
 	check(false, ErrNeedsRecovery)
 	_, err := Recover(path)
@@ -220,9 +220,9 @@ func TestWriterDied(t *testing.T) {
 	check(false, nil)
 }
 
-// TestNoWrongNoAfterAWriter (C1): a batch of lookups or a count is delayed. Meanwhile the filter
-// may fail, is closed, and is opened by another writer that moves the keys. The memory that
-// answers knows nothing of that. No answer is "certainly not".
+// TestNoWrongNoAfterAWriter covers C1: lookups and counts of a filter are delayed. Meanwhile the filter
+// may fail, and is closed, and another writer opens the file and moves the keys. The memory of the
+// closed filter does not show these moves. No answer may be "certainly not".
 func TestNoWrongNoAfterAWriter(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		const n = 20_000
@@ -233,7 +233,7 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		insertAll(t, f, hashes[n-1000:])
 		o := f.open.Load() // as loaded by a lookup that is delayed from here on
 		if o.work.Writer.State().Pending == 0 {
-			t.Fatal("nothing is pending: not what this is about")
+			t.Fatal("no operations are pending, so this test tests nothing")
 		}
 		if fail {
 			o.work.Writer.Fail(errors.New("a sync failed"))
@@ -245,25 +245,25 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		other.Close()
 		found := make([]bool, n)
 		o.lookUpAll(hashes, found)
-		for i := range 1000 { // the filter cannot know what the dead writer has done
+		for i := range 1000 { // the closed filter cannot know what the other writer inserted
 			if hash := spread(1<<30 + i); !o.contains(hash) || o.work.Writer.Count(hash) != writer.Unknown {
-				t.Fatalf("failed: %t: a key is certainly not there, it says", fail)
+				t.Fatalf("failed: %t: for some key, the answer is certainly not", fail)
 			}
 		}
 		for i, hash := range hashes {
 			if !found[i] || !o.contains(hash) || o.work.Writer.Count(hash) == 0 {
-				t.Fatalf("failed: %t: key %d of %d is certainly not there, it says", fail, i, n)
+				t.Fatalf("failed: %t: for key %d of %d, the answer is certainly not", fail, i, n)
 			}
 		}
 	}
 }
 
-// TestWaitForFile: a waiting follower says "maybe" for every key until there is a file, and
-// reports why there is none; then it uses the file.
+// TestWaitForFile: a follower that waits for a file answers "maybe" for every key, and its error says
+// why there is no file. Once there is a file, the follower uses it.
 func TestWaitForFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "link")
-	if err := os.Symlink(filepath.Join("there", "f"), path); err != nil { // leads to a directory that does not exist either
+	if err := os.Symlink(filepath.Join("there", "f"), path); err != nil { // the directory does not exist either
 		t.Skip(err)
 	}
 	if _, err := Follow(path, nil); !errors.Is(err, fs.ErrNotExist) {
@@ -292,19 +292,19 @@ func TestWaitForFile(t *testing.T) {
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "there"), 0o777))
 	must(t, os.WriteFile(path, []byte("no filter"), 0o666))
-	eventually(t, "it says what is wrong with the file", func() bool { return errors.Is(f.Err(), ErrCorrupt) })
+	eventually(t, "the error says what is wrong with the file", func() bool { return errors.Is(f.Err(), ErrCorrupt) })
 	mustSayMaybe(t, f)
 	built, err := Build(context.Background(), path, &Options{Overwrite: true}, numbers(0, 1000))
 	must(t, err)
 	built.Close()
-	eventually(t, "it has the file", func() bool { return f.Err() == nil && f.Filter().Len() == 1000 })
+	eventually(t, "the follower has the file", func() bool { return f.Err() == nil && f.Filter().Len() == 1000 })
 	if f.ContainsString("absent") || f.Stats().Swaps != 1 {
-		t.Errorf("maybe, it still says, after %d swaps", f.Stats().Swaps)
+		t.Errorf("the answer for an absent key is maybe, or %d swaps are not 1", f.Stats().Swaps)
 	}
 	mustServe(t, f, numbers(0, 1000))
 }
 
-// eventually waits until a condition holds. (The test ends when its time is up.)
+// eventually waits until a condition holds, and fails after some time.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for i := 0; !holds(); i++ {

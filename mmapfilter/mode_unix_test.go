@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// modes returns the permissions of the files whose names begin with that of a filter.
+// modes returns the permissions of a filter and of the files beside it, by suffix.
 func modes(t *testing.T, path string) map[string]fs.FileMode {
 	t.Helper()
 	all := map[string]fs.FileMode{}
@@ -30,8 +30,9 @@ func modes(t *testing.T, path string) map[string]fs.FileMode {
 	return all
 }
 
-// TestMode makes filters with permissions: the file, its log and its hashes have them, less the umask,
-// also after a rebuild, a growth, a merge and a repair in place, whatever the options of these say.
+// TestMode makes filters with Options.Mode. The file, its log and its hashes have these permissions,
+// less the umask, also after a rebuild, a growth, a merge in place and a repair, whatever the options of
+// these calls say.
 func TestMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	for asked, want := range map[fs.FileMode]fs.FileMode{0: 0o644, 0o600: 0o600, 0o640: 0o640, 0o666: 0o644, 0o660: 0o640} {
@@ -45,7 +46,7 @@ func TestMode(t *testing.T) {
 				}
 			}
 			for suffix, got := range all {
-				// What is being made beside this is its maker's until it is ready.
+				// Until a new file is complete, only its owner may open it.
 				if got != want && (got != 0o600 || suffix != ".tmp-rebuild" && suffix != ".stash.new") {
 					t.Errorf("%#o, %s: %q has %#o", asked, when, suffix, got)
 				}
@@ -79,7 +80,8 @@ func TestMode(t *testing.T) {
 	}
 }
 
-// TestModeOfReplaced builds a filter in the place of another: it has the permissions that both have.
+// TestModeOfReplaced builds a filter in the place of another. It gets the permissions that both the
+// options and the other filter have.
 func TestModeOfReplaced(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	path := filepath.Join(t.TempDir(), "a")
@@ -95,7 +97,7 @@ func TestModeOfReplaced(t *testing.T) {
 	}
 }
 
-// TestModeRefused has permissions that no filter can have.
+// TestModeRefused tries permissions that no filter may have.
 func TestModeRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	for _, mode := range []fs.FileMode{0o1600, fs.ModeSetuid | 0o600, 0o10600, 0o066, 0o200, 0o400, 0o444} {

@@ -12,9 +12,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestOrderOfCalls checks which calls that write a life of a file has. It covers W7: opening for writing
-// writes nothing, whatever the state of the file; the first change costs a few syncs, and later ones
-// none. Package recovery tests the functions that make the calls; this test checks that they are called.
+// TestOrderOfCalls checks which writing calls each step in the life of a file makes. It covers W7:
+// opening for writing writes nothing, whatever the state of the file. The first change takes a few
+// syncs, and later changes take none. Package recovery tests the functions that make the calls; this
+// test checks that they are called.
 //
 //	go test -tags faults ./mmapfilter -run TestOrderOfCalls -v
 func TestOrderOfCalls(t *testing.T) {
@@ -38,7 +39,7 @@ func TestOrderOfCalls(t *testing.T) {
 		calls string // a regular expression
 	}{
 		{"Build", build, publish + "$"},
-		{"close what is built", end, none},
+		{"close the built filter", end, none},
 		{"Build in place of a file", build, publish + " write$"}, // supersedes the old file
 		{"close it", end, none},
 		{"open a sealed file", open, none},
@@ -52,7 +53,7 @@ func TestOrderOfCalls(t *testing.T) {
 		{"the first Insert again", insert, "msync rename syncdir$"},
 		{"a death", dead, none},
 		{"recover", open, "sync"},
-		{"close what was recovered", end, none},
+		{"close the recovered filter", end, none},
 		{"Create", func() (err error) {
 			path = filepath.Join(t.TempDir(), "created")
 			f, err = Create(path, &Options{Capacity: 1000, CommitInterval: -1})
@@ -62,7 +63,7 @@ func TestOrderOfCalls(t *testing.T) {
 		var calls []string
 		fault.Hook = func(call string) error {
 			calls = append(calls, call)
-			if c.name == "recover" && served(t, path) { // R3: readers are not told yet that they may use it
+			if c.name == "recover" && served(t, path) { // R3: readers must not use the file yet
 				t.Errorf("served at %s, call %d of a recovery", call, len(calls))
 			}
 			return nil

@@ -11,12 +11,12 @@ import (
 
 var (
 	pairsLine = regexp.MustCompile(`^- ([^:]+): (?:(Test\w+)(?:/(\w+))?(?: \[(\S+)\])?|rule ([A-Z][0-9]+): \S.*|(\w*(?:Err\w+|Error))(?:: .*)?)$`)
-	// declaration is a function, a type, or a variable that is an error.
+	// declaration matches the declaration of a function, a type, or an error.
 	declaration = regexp.MustCompile(`(?m)^(?:func|type)\s+(\w+)|^(?:\t|var )(Err\w+)\s+=`)
 	ruleLine    = regexp.MustCompile(`(?m)^//\t([A-Z][0-9]+)  `)
 )
 
-// TestPairsTable: pairs.md has each pair of features once, with a test, rule or error that is there.
+// TestPairsTable: pairs.md has each pair of features once, with a test, rule or error that exists.
 func TestPairsTable(t *testing.T) {
 	text := string(readFile(t, "pairs.md"))
 	var features []string
@@ -49,7 +49,7 @@ func TestPairsTable(t *testing.T) {
 			case rule != "" && !rules[rule]:
 				t.Errorf("%s: no essay has rule %s", a, rule)
 			case err != "" && !named[err]:
-				t.Errorf("%s: there is no error %s", a, err)
+				t.Errorf("%s: there is no error named %s", a, err)
 			}
 			for _, b := range partners {
 				if i, j := slices.Index(features, a), slices.Index(features, b); i < 0 || i >= j || seen[[2]string{a, b}] {
@@ -65,7 +65,7 @@ func TestPairsTable(t *testing.T) {
 	for i, a := range features {
 		for _, b := range features[i+1:] {
 			if !seen[[2]string{a, b}] {
-				t.Errorf("%s and %s: nothing", a, b)
+				t.Errorf("the pair of %s and %s is missing", a, b)
 			}
 		}
 	}
@@ -86,7 +86,8 @@ func rulesOf(t *testing.T, dir string) map[string]bool {
 	return rules
 }
 
-// declared returns what the Go files of a directory declare: functions, types and errors.
+// declared returns the names of the functions, types and errors that the Go files of a directory
+// declare.
 func declared(t *testing.T, dir string) map[string]bool {
 	names := make(map[string]bool)
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.go"))

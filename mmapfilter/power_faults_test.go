@@ -17,22 +17,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A names follows the names in a directory, as package crashsim has it: after a power loss, the first
-// of the changes since the last sync of the directory count, any number of them. Every file survives
-// with what it has, also one that has lost its name.
+// A names records the changes of names in a directory. As in package crashsim, the first of the changes
+// since the last sync of the directory survive a power loss, and any number of them may do so. The
+// content of every file survives, even if the file has lost its name.
 type names struct {
 	testing.TB
 	dir, files string // files has a link to every file
 	mu         sync.Mutex
 	states     []map[string]string // the names since the last sync, and their files
-	synced     bool                // the call that is under way is a sync
+	synced     bool                // the last call was a sync
 }
 
 func namesOf(tb testing.TB, dir string) *names {
 	return &names{TB: tb, dir: dir, files: memoryDir(tb)}
 }
 
-// before notes the names at a call.
+// before records the names before a call.
 func (n *names) before(call string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,7 +42,7 @@ func (n *names) before(call string) {
 	for _, e := range list {
 		info, err := e.Info()
 		if err != nil {
-			continue // a file of a build, which removes it
+			continue // a build has just removed the file
 		}
 		file := filepath.Join(n.files, fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino))
 		if err := os.Link(filepath.Join(n.dir, e.Name()), file); err != nil && !os.IsExist(err) {
@@ -59,7 +59,7 @@ func (n *names) before(call string) {
 	n.synced = call == "syncdir"
 }
 
-// cut returns the directories that a power loss may leave now, except for one with all changes.
+// cut returns copies of the directory as a power loss may leave it now, except for one with all changes.
 func (n *names) cut() (dirs []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,8 +74,8 @@ func (n *names) cut() (dirs []string) {
 }
 
 // TestPowerCutsOfReplace covers K3, K8 and C2: if the power fails at a call of a rebuild, any number of
-// the new names may be lost. Then there is the old file or the new one, with every operation, its
-// hashes, and the history of before.
+// the last changes of names may be lost. The name must then have the old or the new file, with every
+// operation, its hashes, and the history before the rebuild.
 func TestPowerCutsOfReplace(t *testing.T) {
 	r := newReplaceRun(t)
 	n := namesOf(t, filepath.Dir(r.path))

@@ -16,7 +16,7 @@ type memoryPlacer struct {
 	table  layout.Table
 	view   layout.View
 	rng    *rand.Rand
-	hashes []uint64 // that are in
+	hashes []uint64 // inserted so far
 }
 
 // newPlacer returns a placer on an empty table in memory.
@@ -45,10 +45,10 @@ func (p *memoryPlacer) addTo(n uint64) {
 	}
 }
 
-// expectedRate returns the false-positive rate of a table for random absent keys. Whether a key
-// is answered maybe depends on its home, its buckets and its fingerprint. It can be only if an
-// item has the same buckets and fingerprint, and has as one of its lines the home of the key; if
-// lines know their guests, the same home. expectedRate looks all of these up.
+// expectedRate returns the false-positive rate of a table for random absent keys. Whether the answer for
+// a key is "maybe" depends only on its home line and its fingerprint. The answer can be "maybe" only if
+// an item has the same fingerprint, and the home line of the key is one of its two lines or, in Compact,
+// its home line. expectedRate looks up all such lines and fingerprints.
 func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 	asked := map[layout.Item]bool{}
 	maybe := 0
@@ -85,8 +85,8 @@ func standardError(rate float64, n uint64) float64 {
 	return math.Sqrt(rate * (1 - rate) / float64(n))
 }
 
-// TestPredictedRate compares the predicted rate for up to more keys than slots with that of tables that
-// are filled with them.
+// TestPredictedRate compares the predicted rate with that of filled tables, also for more keys than
+// slots.
 func TestPredictedRate(t *testing.T) {
 	t.Parallel() // uses only one processor
 	for _, s := range []shape{newCompact(49, 4), compact7, compact26, newShape(layout.Packed, 8, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 9, 4)} {
@@ -95,11 +95,11 @@ func TestPredictedRate(t *testing.T) {
 			for _, percent := range []uint64{90, 100, 105, 120, 150} {
 				all := lines * s.Slots()
 				keys, room := all*percent/100, all
-				if s.Kind == layout.Compact { // guests take more
+				if s.Kind == layout.Compact { // guests take more room
 					room = room * 95 / 100
 				}
 				if keys > room+layout.StashEntries*9/10 || slots == 20_000 && s.BucketSize == 1 {
-					continue // it is full before that
+					continue // the table is full with fewer keys
 				}
 				predicted := layout.Predict(s.Kind, s.Params, float64(keys)/float64(all)).Rate
 				mean, squares := 0.0, 0.0
@@ -113,17 +113,17 @@ func TestPredictedRate(t *testing.T) {
 				deviation := math.Sqrt(max(squares-mean*mean, 0))
 				noise := 4 * deviation / math.Sqrt(float64(tables))
 				if least := map[layout.Kind]float64{layout.Compact: 0.99}[s.Kind]; mean > 1.01+noise || mean < max(least, 0.8)-noise {
-					t.Errorf("%s, %d lines, %d %%: the rate is %.3f of the one predicted", s, lines, percent, mean)
+					t.Errorf("%s, %d lines, %d %%: the rate is %.3f of the predicted rate", s, lines, percent, mean)
 				}
 			}
 		}
 	}
 }
 
-// TestDesignLoads: a table of Compact is half a percent over its design load before the first item finds
-// no slot; at design load, as many lookups of absent keys read a second line as is predicted, at most
-// 9.5 %. A table of the other layouts takes as much as the paper says (section 5.1) before an insert is
-// refused: 50, 84, 95 and 98 % for b of 1, 2, 4 and 8.
+// TestDesignLoads: in Compact, every item finds a slot up to half a percent over the design load. At the
+// design load, the share of lookups of absent keys that read a second line is as predicted, and at most
+// 9.5 %. In the other layouts, no insert is refused before the table has the load that the paper gives
+// (section 5.1): 50, 84, 95 and 98 % for b of 1, 2, 4 and 8.
 func TestDesignLoads(t *testing.T) {
 	t.Parallel() // uses only one processor
 	all := []shape{newCompact(49, 4), compact5, compact7, newCompact(59, 8), compact10, newCompact(37, 13), compact19, compact26}

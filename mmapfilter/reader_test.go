@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestUnseal covers W7: the first operation on a sealed file gives it another identity, and its
-// trailer no longer counts; Seal seals it again.
+// TestUnseal covers W7: the first operation on a sealed file gives it a new UUID, and the file is no
+// longer sealed. Seal seals it again.
 func TestUnseal(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 5000}, numbers(0, 4000))
 	uuid := built.Stats().UUID
@@ -41,8 +41,8 @@ func TestUnseal(t *testing.T) {
 	}
 }
 
-// TestReadOnlyRefusesWrites calls every method that writes on a filter that is open for reading,
-// and on a closed one.
+// TestReadOnlyRefusesWrites calls every writing method of a filter that is open for reading, and of a
+// closed filter.
 func TestReadOnlyRefusesWrites(t *testing.T) {
 	f, _ := mustBuild(t, nil, numbers(0, 10))
 	calls := changing(f)
@@ -50,17 +50,17 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 	for _, want := range []error{ErrReadOnly, ErrClosed} {
 		for name, call := range calls {
 			if err := call(); !errors.Is(err, want) {
-				t.Errorf("%s says %v, not %v", name, err, want)
+				t.Errorf("%s returns %v, not %v", name, err, want)
 			}
 		}
 		f.Close()
 	}
 	if f.Count([]byte("k")) != math.MaxUint64 || f.DurableSeq() != 0 || f.Stats().Recovery != (Recovery{}) {
-		t.Error("a closed filter says something")
+		t.Error("a closed filter has a count, a sequence or a recovery")
 	}
 }
 
-// changing are the methods of a filter that write.
+// changing returns calls of the methods of a filter that write.
 func changing(f *Filter) map[string]func() error {
 	ctx := context.Background()
 	return map[string]func() error{

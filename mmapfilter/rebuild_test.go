@@ -24,8 +24,8 @@ func mustDelete(tb testing.TB, f *Filter, from, to uint64) {
 	}
 }
 
-// TestRebuild covers C8: a filter that is rebuilt larger and smaller, with another rate and layout, is
-// what was asked for, and keeps what was not named. (TestHistoryHonest has what is in it.)
+// TestRebuild covers C8: a rebuilt filter has the capacity, rate and layout that the options name, and
+// keeps all else. (TestHistoryHonest checks its keys.)
 func TestRebuild(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 2000, KeepHashes: true, Normalisation: "as they are"})
 	mustInsert(t, f, 0, 2000)
@@ -56,7 +56,7 @@ func TestRebuild(t *testing.T) {
 	mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")
 }
 
-// TestRebuildKeepsHowItWasOpened: the new file is open for writing as the old one was.
+// TestRebuildKeepsHowItWasOpened: a rebuild opens the new file with the OpenOptions of the old one.
 func TestRebuildKeepsHowItWasOpened(t *testing.T) {
 	_, path := mustBuild(t, &Options{Capacity: 2000, KeepHashes: true}, numbers(0, 1000))
 	f := mustOpen(t, path, &OpenOptions{
@@ -73,9 +73,9 @@ func TestRebuildKeepsHowItWasOpened(t *testing.T) {
 	}
 }
 
-// TestRebuildFromKeys: a filter without hashes is rebuilt from a snapshot of the caller's keys,
-// which is taken while no operation is under way, and may ask what is durable. What is done later is
-// done in the new file.
+// TestRebuildFromKeys: a filter without hashes is rebuilt from a snapshot of the caller's keys. Keys is
+// called while no operation is under way, and may call DurableSeq and DurableOps. The new file also has
+// the operations that come later.
 func TestRebuildFromKeys(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		f, _ := mustCreate(t, &Options{Capacity: 2000, KeepHashes: keep})
@@ -101,8 +101,8 @@ func TestRebuildFromKeys(t *testing.T) {
 	}
 }
 
-// TestSyncAtFunc: the number that the function returns counts the operations that are durable,
-// whatever other goroutines do.
+// TestSyncAtFunc: the function gets the number of operations since the last call, so its sum counts
+// exactly the durable operations, whatever other goroutines do.
 func TestSyncAtFunc(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100_000})
 	var group crew
@@ -124,7 +124,7 @@ func TestSyncAtFunc(t *testing.T) {
 	}
 }
 
-// TestRebuildFails: a rebuild that fails, is cancelled or panics leaves everything as it was.
+// TestRebuildFails: a rebuild that fails, is cancelled or panics leaves the filter as it was.
 func TestRebuildFails(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	mustInsert(t, f, 0, 1000)
@@ -177,8 +177,8 @@ func TestRebuildFails(t *testing.T) {
 	}
 }
 
-// TestRebuildUnderWay covers C8 for what is done meanwhile: inserts, deletes, batches, syncs, counts and
-// lookups go on during rebuilds, and nothing is lost. Run it with -race.
+// TestRebuildUnderWay covers C8 for operations during a rebuild: inserts, deletes, batches, syncs,
+// counts and lookups go on during rebuilds, and nothing is lost. Run it with -race.
 func TestRebuildUnderWay(t *testing.T) {
 	f, path := createGrowing(t, 10_000, layout.Auto)
 	mustInsert(t, f, 0, 5000)
@@ -218,8 +218,8 @@ func TestRebuildUnderWay(t *testing.T) {
 		for !stop.Load() {
 			mustHave(t, r, 0, 2000)
 			mustHave(t, follower, 0, 2000)
-			if n := f.Count(first(7)); n == 0 || n > 100 { // others may look like it
-				t.Errorf("it counts %d", n)
+			if n := f.Count(first(7)); n == 0 || n > 100 { // other keys may be in its class
+				t.Errorf("the count of key 7 is %d", n)
 			}
 			if _, err := follower.Refresh(); err != nil {
 				t.Error(err)
