@@ -19,12 +19,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files that are missing; one that exists is never changed")
 
-// A goldenImage describes how an image in testdata is built. There are more keys than slots, so
-// that some are only in the stash; one of them has forty copies.
+// A goldenImage describes how an image in testdata is built. Most images have more keys than slots, so
+// that some keys are only in the stash. One key has forty copies.
 type goldenImage struct {
 	name   string
 	opts   Options
-	keys   int                   // how many of the numbered keys
+	keys   int                   // number of keys "key 0", "key 1", …
 	change func(b []byte) []byte // applied to the built file
 }
 
@@ -47,19 +47,19 @@ func goldenImages() []goldenImage {
 	add("compact-generations", compact7, mixGenerations)
 	add("compact-clean", compact7, makeClean)
 	return append(images,
-		// A shard of a set: its own keys are there, and no others.
+		// A shard of a set, which has only its own keys.
 		goldenImage{
 			name: "compact-shard",
 			opts: Options{Capacity: 440, Normalisation: "golden", shard: layout.Shard{Number: 2, Count: 5}},
 			keys: 2600,
 		},
-		// Two chunks, another seed.
+		// With two chunks and another seed.
 		goldenImage{
 			name: "compact-seed",
 			opts: Options{FalsePositiveRate: 0.003, Capacity: 45_000, Seed: 1 << 63},
 			keys: 45_500,
 		},
-		// Most keys in a nearly full stash.
+		// With most keys in a nearly full stash.
 		goldenImage{
 			name: "packed-stash",
 			opts: Options{Layout: layout.Packed, FingerprintBits: 12, BucketSize: 4, Capacity: 114, Seed: 1},
@@ -67,8 +67,8 @@ func goldenImages() []goldenImage {
 		})
 }
 
-// mixGenerations makes the superblock copies differ: the third counts; the first is older and
-// has another seed, the second is blank, the fourth is older.
+// mixGenerations makes the superblock copies differ: the third is the newest, the first is older and has
+// another seed, the second is blank, and the fourth is older.
 func mixGenerations(b []byte) []byte {
 	at := func(i int) *layout.Superblock {
 		return (*layout.Superblock)(b[i*layout.SuperblockBytes : (i+1)*layout.SuperblockBytes])
@@ -92,7 +92,7 @@ func mixGenerations(b []byte) []byte {
 	return b
 }
 
-// makeClean makes a closed, unsealed file without the room for checksums.
+// makeClean turns a sealed file into a clean one without room for checksums.
 func makeClean(b []byte) []byte {
 	_, _, g, err := layout.Newest(b[:layout.OffRuntime])
 	if err != nil {
@@ -168,9 +168,9 @@ func buildGolden(t *testing.T, opts Options, keys iter.Seq2[[]byte, error]) []by
 	return built
 }
 
-// TestBuildIsWhatItWas: equal options and keys make equal files, on every machine and in every
-// version. testdata/builds.txt has the checksum of each file: of those that the images are made
-// from, and of larger ones, in which thousands of items find no room at home. So it covers P9, too.
+// TestBuildIsWhatItWas: equal options and keys give equal files, on every machine and in every version.
+// testdata/builds.txt has the checksums of the files that the images are made from, and of larger files,
+// in which thousands of items find no room at home. The larger files cover P9.
 func TestBuildIsWhatItWas(t *testing.T) {
 	var sums strings.Builder
 	add := func(name string, opts Options, keys iter.Seq2[[]byte, error]) {
@@ -187,8 +187,8 @@ func TestBuildIsWhatItWas(t *testing.T) {
 	golden(t, "../testdata/builds.txt", []byte(sums.String()))
 }
 
-// vectors lists every number on the way from a key to the answer, for some keys of each kind,
-// some keys of the image and some absent ones, and for every key that is only in the stash.
+// vectors lists every number on the way from a key to the answer. For each reason of an answer, it does
+// so for some keys of the image and some absent ones, and for every key that is only in the stash.
 func vectors(f *Filter, keys [][]byte) []byte {
 	var b strings.Builder
 	b.WriteString("# key\thash\tline\tfingerprint\talternate line\toverflow bit\tanswer\twhy\n")
@@ -239,8 +239,8 @@ func vectors(f *Filter, keys [][]byte) []byte {
 	return []byte(b.String())
 }
 
-// overflowBit returns 2^i for overflow bit number i of a line, that of an item, or 0 if the layout has
-// none.
+// overflowBit returns 2^i, where i is the number of an item's overflow bit, or 0 if the layout has no
+// overflow bits.
 func overflowBit(t layout.Table, it layout.Item) uint64 {
 	var marked layout.Line
 	layouttest.SetOverflow(t, &marked, it)
@@ -257,6 +257,6 @@ func golden(t *testing.T, file string, got []byte) {
 	}
 	must(t, err)
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what is made now", file)
+		t.Errorf("%s is not what the code makes now", file)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// TestRates covers C1 and C4 at design load, with half a million keys and as many absent ones. No key is
-// answered "certainly not". The predicted rate is at most the requested one, and the share of absent
-// keys answered "maybe" is the predicted one within three standard errors and two keys. In Compact, at
-// most 6.3 % read a second line, fewer than when inserts fill a table (P9); the lines take the bits
-// for a key that they are to take; and two items at most find no slot.
+// TestRates covers C1 and C4 at design load, with half a million keys and as many absent ones. No key of
+// the filter is answered "certainly not". The predicted rate is at most the requested one, and the share
+// of absent keys answered "maybe" differs from it by at most three standard errors plus two keys. In
+// Compact, at most 6.3 % of lookups of absent keys read a second line, fewer than after inserts (P9);
+// bits per key exceed those below by at most 0.5 %; and at most two items find no slot.
 func TestRates(t *testing.T) {
 	t.Parallel() // its lookups use only one processor
 	const most = 0.063
@@ -26,10 +26,10 @@ func TestRates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := measureRate(t, opts, small(uint64(500_000), 300_000))
 			if r.missing != 0 {
-				t.Errorf("%d of %d keys are answered absent", r.missing, r.keys)
+				t.Errorf("for %d of %d keys, the answer is certainly not", r.missing, r.keys)
 			}
 			if r.predicted > r.asked || math.Abs(r.measured-r.predicted) > 3*standardError(r.predicted, r.keys)+2/float64(r.keys) {
-				t.Errorf("the rate is %g, %g was predicted, %g was asked for", r.measured, r.predicted, r.asked)
+				t.Errorf("the rate is %g; %g was predicted, and %g was requested", r.measured, r.predicted, r.asked)
 			}
 			bits := 512 * float64(r.stats.Lines) / float64(r.keys)
 			if mostBits != 0 && (bits > mostBits || r.stats.SecondProbeRate > most || r.stats.StashLen > 2) {
@@ -51,16 +51,17 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestEveryFingerprint covers C1 and C4 for every layout and all its parameters, of Compact for some,
-// with 30,000 keys and as many absent ones. No key is answered "certainly not". The absent keys
-// answered "maybe" are at most those promised plus four standard errors and three keys.
+// TestEveryFingerprint covers C1 and C4 for every layout with all its parameters (in Compact, some),
+// with 30,000 keys and as many absent ones. No key of the filter is answered "certainly not". The share
+// of absent keys answered "maybe" is at most the requested rate plus four standard errors and three
+// keys.
 func TestEveryFingerprint(t *testing.T) {
 	const n = 30_000
 	for _, kind := range layout.Kinds() {
 		for _, p := range layouttest.Params(kind) {
 			r := measureRate(t, shape{tabletest.Shape{Kind: kind, Params: p}}.options(Options{}), n)
 			if r.missing != 0 || r.measured > r.asked+4*standardError(r.asked, n)+3./n {
-				t.Errorf("%s %v: %d missing, rate %g, and %g was promised", kind, p, r.missing, r.measured, r.asked)
+				t.Errorf("%s %v: %d missing; the rate is %g, and %g was requested", kind, p, r.missing, r.measured, r.asked)
 			}
 		}
 	}
@@ -72,7 +73,7 @@ type rateResult struct {
 	stats                      Stats
 }
 
-// measureRate builds a filter of n keys and looks up those and as many absent ones.
+// measureRate builds a filter of n keys, and looks up these keys and as many absent ones.
 func measureRate(t *testing.T, opts Options, n uint64) rateResult {
 	opts.Capacity = n
 	plan, err := opts.Plan()
@@ -89,12 +90,12 @@ func measureRate(t *testing.T, opts Options, n uint64) rateResult {
 		measured: float64(wrong) / float64(n), stats: s}
 }
 
-// TestTurnovers covers C1, C2 and C4 over a long life. A filter that names a rate and nothing else
-// gets as many keys as its capacity, by inserts or from Build. Then five times as many keys as it has
-// are replaced: the oldest, random ones, or mostly those of a few places. No insert finds
-// it full, no key is missing, the measured rate is at most the requested one, and at most 8 % of
-// lookups of absent keys read a second line. (If deletes brought no guest home, up to 13 % would.) No
-// overflow bit is set that no item needs, not even in what Build leaves.
+// TestTurnovers covers C1, C2 and C4 over a long life. A filter with a requested rate and the usual
+// layout is filled to its capacity, by inserts or by Build. Then keys are replaced, five times as many
+// as it has: the oldest, random ones, or mostly recent ones. No insert finds the filter full, no key is
+// missing, the measured rate is at most the requested one, and at most 8 % of lookups of absent keys
+// read a second line. (If deletes brought no guest home, up to 13 % would.) No overflow bit is set that
+// no item needs, not even after Build.
 func TestTurnovers(t *testing.T) {
 	t.Parallel() // uses only one processor
 	for i, kind := range []string{"oldest", "random", "zipf"} {
@@ -107,7 +108,7 @@ func TestTurnovers(t *testing.T) {
 }
 
 func testTurnovers(t *testing.T, built bool, kind string, asked float64) {
-	const mostFilled, mostSecond = 0.09, 0.08 // deletes bring guests home, inserts and Build do not
+	const mostFilled, mostSecond = 0.09, 0.08 // only deletes bring guests home
 	keys := small(20_000, 2_000)
 	rng := seeded(t, 23)
 	f, live := fullFilter(t, built, keys, asked, rng)
@@ -137,8 +138,8 @@ func testTurnovers(t *testing.T, built bool, kind string, asked float64) {
 	checkLife(t, f, live, asked, mostSecond, rng)
 }
 
-// fullFilter returns a filter that is open for writing and has as many keys as its capacity, and their
-// hashes.
+// fullFilter returns a filter that is open for writing and filled to its capacity, and the hashes of its
+// keys.
 func fullFilter(t *testing.T, built bool, keys int, asked float64, rng *rand.Rand) (f *Filter, live []uint64) {
 	path := filepath.Join(memoryDir(t), "f")
 	if !built {
@@ -158,8 +159,8 @@ func fullFilter(t *testing.T, built bool, keys int, asked float64, rng *rand.Ran
 	return mustOpen(t, path, &OpenOptions{CommitInterval: -1}), live
 }
 
-// checkLife holds a filter against the hashes that it has, the rate that was asked for, and the share
-// of absent keys that may read a second line.
+// checkLife checks that a filter has the hashes live, at most the rate asked, and at most the share
+// mostSecond of second lines read for absent keys.
 func checkLife(t *testing.T, f *Filter, live []uint64, asked, mostSecond float64, rng *rand.Rand) {
 	t.Helper()
 	if mustContain(t, f, live); f.Len() != uint64(len(live)) {
@@ -173,11 +174,11 @@ func checkLife(t *testing.T, f *Filter, live []uint64, asked, mostSecond float64
 		}
 	}
 	if rate := float64(wrong) / float64(absent); rate > asked+3*standardError(asked, absent) {
-		t.Errorf("the rate is %g, %g was asked for", rate, asked)
+		t.Errorf("the rate is %g, and %g was requested", rate, asked)
 	}
 	w := writerOf(f)
 	table, view := w.Table(), newestState(w)
-	// In a short run there are few lines; a lookup asks one of the 16 overflow bits of a line.
+	// A short run has few lines, with 16 overflow bits each, so the share may differ by chance.
 	if second := secondShare(table, view); second > mostSecond+small(0, 3*standardError(mostSecond, 16*table.Lines())) {
 		t.Errorf("%.4f of lookups of absent keys read a second line", second)
 	}

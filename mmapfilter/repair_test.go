@@ -10,9 +10,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestRepairOfALiveFile covers K6 for a file whose writer has died and that cannot be recovered.
-// With its log, it has all operations again, and the sequence of the last. Without it, Repair says
-// that some are lost. A log that does not join is not removed.
+// TestRepairOfALiveFile covers K6 for a file whose writer died, and which cannot be recovered. If the
+// log is intact, Repair finds all operations and the user sequence. If not, it says that operations are
+// lost. It does not remove a log that does not belong to the file.
 func TestRepairOfALiveFile(t *testing.T) {
 	g, other := mustCreate(t, &Options{Capacity: 100})
 	mustInsert(t, g, 0, 10)

@@ -20,23 +20,23 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A replaceRun does operations at every call of a rebuild that writes, as far as none waits.
+// A replaceRun does operations at each writing call of a rebuild, unless operations wait at this call.
 type replaceRun struct {
 	*testing.T
 	f          *Filter
 	path       string
-	next       uint64 // key
+	next       uint64 // the next key
 	in         map[uint64]bool
 	operations uint64
-	since      pastCounts        // after the first keys
-	reached    map[uint64]uint64 // operations at numbers of positions
-	mu         sync.Mutex        // of calls that other goroutines make
-	busy       atomic.Bool       // with what is done at a call
+	since      pastCounts        // the counts after the first keys
+	reached    map[uint64]uint64 // operations since the SyncAt, by number of a position
+	mu         sync.Mutex        // several goroutines make calls
+	busy       atomic.Bool       // a function of watch is running
 	calls      []string
 	kills      []replaceKill
 }
 
-// A replaceKill is what a process leaves that is killed at a call.
+// A replaceKill is what a process leaves if it is killed at a call.
 type replaceKill struct {
 	call, path string
 	in         []uint64
@@ -47,7 +47,7 @@ func newReplaceRun(t *testing.T) *replaceRun {
 	r := &replaceRun{T: t, in: make(map[uint64]bool), reached: make(map[uint64]uint64), path: filepath.Join(memoryDir(t), "f.mmf")}
 	f, err := Create(r.path, &Options{Capacity: 3000, KeepChanges: time.Hour, Seed: 1})
 	must(t, err)
-	must(t, f.Close()) // opened again, it does not go on without its hashes, if a call on them fails
+	must(t, f.Close()) // with RequireHashes, it does not go on without hashes if a call fails
 	r.f = mustOpen(t, r.path, &OpenOptions{RequireHashes: true, CommitInterval: time.Hour})
 	for range 100 {
 		r.insert()
@@ -56,14 +56,14 @@ func newReplaceRun(t *testing.T) *replaceRun {
 	r.since = pastCounts{r.f.Position(), r.counts(slices.Collect(maps.Keys(r.in)))}
 	r.operations = 0
 	r.insert()
-	must(t, r.f.Rebuild(context.Background(), nil)) // NAME.past is there
+	must(t, r.f.Rebuild(context.Background(), nil)) // makes NAME.past
 	r.insert()
 	r.reach()
 	return r
 }
 
-// watch has at called at each call that writes, but for the calls of at itself, and all but the first of
-// some writes in a row.
+// watch calls at at each writing call, except calls that at makes itself. Of several writes in a row,
+// only the first counts.
 func (r *replaceRun) watch(at func(call string) error) {
 	r.Cleanup(func() { fault.Hook = nil })
 	fault.Hook = func(call string) error {
@@ -82,7 +82,7 @@ func (r *replaceRun) watch(at func(call string) error) {
 	}
 }
 
-// counts returns what keys mean.
+// counts returns the counts of keys that the filter has once each.
 func (r *replaceRun) counts(keys []uint64) counts {
 	c := counts{}
 	for _, key := range keys {
@@ -91,7 +91,7 @@ func (r *replaceRun) counts(keys []uint64) counts {
 	return c
 }
 
-// idle reports whether an operation can be done now.
+// idle reports whether an operation would not wait now.
 func (r *replaceRun) idle() bool { return r.f.open.Load().work.Writer.Idle() }
 
 func bytesOf(key uint64) []byte { return binary.LittleEndian.AppendUint64(nil, key) }
@@ -103,7 +103,8 @@ func (r *replaceRun) insert() {
 	r.operations++
 }
 
-// each does operations of every kind. After a kill, the last ones that change nothing may not count.
+// each does operations of every kind. The last one must change something, because operations that change
+// nothing may be lost in a kill.
 func (r *replaceRun) each() {
 	defer r.insert()
 	if n, err := r.f.InsertBatch([][]byte{bytesOf(r.next), bytesOf(r.next + 1)}); n != 2 || err != nil {
@@ -134,13 +135,13 @@ func (r *replaceRun) each() {
 	r.operations += 6
 }
 
-// reach notes how many operations have led to the position. No operation may be under way.
+// reach records the number of operations up to the position. No operation may be under way.
 func (r *replaceRun) reach() {
 	r.reached[writerOf(r.f).Protocol().History().At.Number] = r.operations
 }
 
-// lookFromOutside checks that the count of operations is right for another process, which goes by a
-// superblock: a copy has both.
+// lookFromOutside checks that another process gets the number of operations that belongs to its
+// position. It takes both from a superblock.
 func (r *replaceRun) lookFromOutside(call string) {
 	f, err := OpenReadOnly(r.path, nil)
 	must(r, err)
@@ -151,13 +152,13 @@ func (r *replaceRun) lookFromOutside(call string) {
 	}
 }
 
-// kill copies the files, as they are now.
+// kill copies the files as a kill would leave them now.
 func (r *replaceRun) kill(call string) {
 	r.kills = append(r.kills, replaceKill{call, copyFilter(r, r.path), slices.Collect(maps.Keys(r.in)), r.operations})
 }
 
-// look looks keys up, one by one and in a batch: all that are in are found, and "maybe" is the answer to
-// few others, also in the pause (C1, C8).
+// look looks keys up, one by one and in a batch. It must find all keys of the filter, and only few other
+// keys, also while operations wait (C1, C8).
 func (r *replaceRun) look(call string) {
 	r.Helper()
 	var batch [][]byte
@@ -179,12 +180,12 @@ func (r *replaceRun) look(call string) {
 		}
 	}
 	if passed > 50 || inBatch > 50 {
-		r.Errorf("%s: %d keys of 1000 pass, and %d in a batch", call, passed, inBatch)
+		r.Errorf("%s: of 1000 absent keys, %d are found, and %d in a batch", call, passed, inBatch)
 	}
 }
 
-// check opens what a killed process has left: it has every operation, counts each, its kept hashes
-// are those of its items, and the history of before is there (K8).
+// check opens what a killed process has left. The filter must have every operation and count each. Its
+// kept hashes must match its items, and it must have the history before the rebuild (K8).
 func (r *replaceRun) check(k replaceKill) {
 	r.Helper()
 	f, err := Open(k.path, &OpenOptions{RequireHashes: true})
@@ -211,9 +212,9 @@ func (r *replaceRun) check(k replaceKill) {
 	}
 }
 
-// TestCallsOfReplace covers C2, C8 and K3 in the files of the system: operations come at each call of a
-// rebuild that writes, except for those of its pause. If the process is killed at a call, or the call
-// fails, no operation is lost or counted twice. Unless the new file has the name, the old one goes on.
+// TestCallsOfReplace covers C2, C8 and K3 with real files: operations come at each writing call of a
+// rebuild, except while operations wait. If the process is killed at a call, or the call fails, no
+// operation is lost or counted twice. Unless the new file has the name, the old file stays in use.
 func TestCallsOfReplace(t *testing.T) {
 	stop := errors.New("stop")
 	calls := 1
@@ -239,7 +240,7 @@ func TestCallsOfReplace(t *testing.T) {
 			})
 			err := r.f.Rebuild(context.Background(), nil)
 			fault.Hook = nil
-			// A checkpoint in the new file that cannot keep the hashes comes again: see Rebuild.
+			// If a checkpoint of the new file cannot keep the hashes, a later one does: see Rebuild.
 			late := err == nil && strings.Contains(r.f.Stats().GrowthErr, stop.Error())
 			if (err == nil) != (failing == 0 || late) || err != nil && !errors.Is(err, stop) {
 				t.Errorf("%v after %v", err, r.calls)
@@ -253,7 +254,7 @@ func TestCallsOfReplace(t *testing.T) {
 				}
 				t.Log(r.calls, inPause)
 			}
-			if r.f.Err() != nil { // the file that has the name has failed
+			if r.f.Err() != nil { // the writer of the file with the name has failed
 				if err := r.f.Insert(bytesOf(1)); !errors.Is(err, ErrFailed) {
 					t.Error(err)
 				}

@@ -16,8 +16,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestBuildOverDeadWriter: the readers of a file whose writer died are served while another one
-// is built; a failed build leaves what they need.
+// TestBuildOverDeadWriter: a file whose writer died can be opened while Build makes another file in its
+// place. A failed Build leaves what readers need.
 func TestBuildOverDeadWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, f, hashes(8, 100))
@@ -41,7 +41,7 @@ func TestBuildOverDeadWriter(t *testing.T) {
 	mustContain(t, r, hashes(8, 100))
 }
 
-// mustBeSuperseded checks that a reader knows that another file has taken the place of its own.
+// mustBeSuperseded checks that a reader knows that its file is superseded.
 func mustBeSuperseded(t *testing.T, f *Filter) {
 	t.Helper()
 	if mustSayMaybe(t, f); !errors.Is(f.Err(), ErrSuperseded) {
@@ -49,7 +49,7 @@ func mustBeSuperseded(t *testing.T, f *Filter) {
 	}
 }
 
-// replacements put another file in the place of one that keeps its hashes and has no writer.
+// replacements returns ways to replace a file that keeps its hashes and has no writer.
 func replacements(tb testing.TB) map[string]func(path string) error {
 	build := func(path string) error {
 		f, err := Build(context.Background(), path, nil, numbers(0, 800))
@@ -73,8 +73,8 @@ func replacements(tb testing.TB) map[string]func(path string) error {
 	}
 }
 
-// TestReadersOfAReplacedFile covers C1 and K4: once another file is in the place of theirs, readers
-// do not deny what is inserted there.
+// TestReadersOfAReplacedFile covers C1 and K4: once another file has replaced the file of a reader, the
+// reader does not answer "certainly not" for keys that are inserted into the other file.
 func TestReadersOfAReplacedFile(t *testing.T) {
 	replacements := replacements(t)
 	replacements["repair"] = func(path string) error {
@@ -108,8 +108,8 @@ func TestReadersOfAReplacedFile(t *testing.T) {
 	}
 }
 
-// TestCopyOfAReplacedFile (K4): a file that is opened just before another one takes its place, and
-// copied after that, says so.
+// TestCopyOfAReplacedFile covers K4: if a file is opened just before another one replaces it, and mapped
+// or copied to the heap afterwards, the reader knows that it is superseded.
 func TestCopyOfAReplacedFile(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 10))
 	old, head, err := osfile.OpenFile(path)
@@ -125,7 +125,7 @@ func TestCopyOfAReplacedFile(t *testing.T) {
 	}
 }
 
-// mustReplace builds another file in the place of one.
+// mustReplace replaces a file by another one.
 func mustReplace(t *testing.T, path string) {
 	t.Helper()
 	f, err := Build(context.Background(), path, nil, numbers(0, 500))
@@ -133,8 +133,8 @@ func mustReplace(t *testing.T, path string) {
 	f.Close()
 }
 
-// TestMovedFile covers W9: a writer whose file was moved acknowledges nothing, and does not touch the
-// log of the file that now has the name: it neither removes it nor puts one of its own in its place.
+// TestMovedFile covers W9: if the file of a writer was moved, its operations fail. The writer neither
+// removes nor replaces the log of the file that now has the name.
 func TestMovedFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		live bool
@@ -157,15 +157,15 @@ func TestMovedFile(t *testing.T) {
 				must(t, a.Sync())
 			}
 			must(t, os.Rename(path, path+".moved"))
-			b, err := Create(path, &Options{Capacity: 1000, Overwrite: true}) // the log of the other one
+			b, err := Create(path, &Options{Capacity: 1000, Overwrite: true}) // despite the log of a
 			must(t, err)
 			defer b.Close()
 			insertAll(t, b, hashes(10, 100))
 			if err := c.do(a); !errors.Is(err, ErrReplaced) || name != "Close" && !errors.Is(err, ErrFailed) {
-				t.Errorf("the one that was moved: %v", err)
+				t.Errorf("with a moved file: %v", err)
 			}
 			if err := a.InsertHash(1); !errors.Is(err, ErrReplaced) && name != "Close" {
-				t.Errorf("it goes on: %v", err)
+				t.Errorf("an insert after that: %v", err)
 			}
 			insertAll(t, b, hashes(11, 100))
 			r := mustOpen(t, abandon(t, b, path), nil)
@@ -175,8 +175,8 @@ func TestMovedFile(t *testing.T) {
 	}
 }
 
-// makers are the calls that make a filter at a path. Each makes one with hashes of the keys 0 to 9, but
-// Create one without keys.
+// makers are the calls that make a filter at a path. Build and Merge make a filter of the keys 0 to 9,
+// and Create makes an empty filter.
 var makers = map[string]func(t *testing.T, path string, o Options) error{
 	"Create": func(t *testing.T, path string, o Options) error {
 		o.Capacity = 100
@@ -203,8 +203,8 @@ var makers = map[string]func(t *testing.T, path string, o Options) error{
 	},
 }
 
-// TestDestroysNothing: Create, Build and Merge replace a filter and what belongs to it, and nothing else
-// unless they are to.
+// TestDestroysNothing: Create, Build and Merge replace a filter and the files that belong to it. They
+// replace other files only with Overwrite.
 func TestDestroysNothing(t *testing.T) {
 	dir := t.TempDir()
 	hashed := filepath.Join(dir, "hashed")
@@ -224,8 +224,8 @@ func TestDestroysNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		files   files
-		destroy string // suffix of the file that would be destroyed
-		builds  bool   // no file is at the path, so that Create gets so far
+		destroy string // suffix of the file that must not be destroyed
+		builds  bool   // there is no file at the path, so that Create does not fail at once
 		refused bool
 	}{
 		{"a text", files{"": text}, "", false, true},
@@ -303,7 +303,8 @@ func TestDestroysNothing(t *testing.T) {
 	}
 }
 
-// TestInsertDestroysNothing: the first operation makes a log, and destroys nothing that has its name.
+// TestInsertDestroysNothing: the first operation creates a log, but does not destroy another file with
+// the name of the log.
 func TestInsertDestroysNothing(t *testing.T) {
 	text := []byte("notes of mine\n")
 	for _, suffix := range []string{".stash", ".stash.new"} {
@@ -323,7 +324,7 @@ func TestInsertDestroysNothing(t *testing.T) {
 		mustInsert(t, f, 20, 30)
 		mustHave(t, f, 0, 30)
 
-		// One that comes later, too.
+		// Close does not destroy such a file either, if it appears later.
 		must(t, os.WriteFile(path+".stash.new", text, 0o600))
 		if err := f.Close(); err != nil || !bytes.Equal(readFile(t, path+".stash.new"), text) {
 			t.Errorf("after Close: %v", err)
@@ -331,7 +332,7 @@ func TestInsertDestroysNothing(t *testing.T) {
 	}
 }
 
-// TestLateFilesAreNotDestroyed: Build looks again before it publishes.
+// TestLateFilesAreNotDestroyed: Build looks for other files again before it publishes its file.
 func TestLateFilesAreNotDestroyed(t *testing.T) {
 	for _, suffix := range []string{"", ".hashes"} {
 		path := filepath.Join(t.TempDir(), "f")
@@ -349,7 +350,7 @@ func TestLateFilesAreNotDestroyed(t *testing.T) {
 	}
 }
 
-// TestRebuildSparesHashesBeside: a filter that keeps no hashes leaves those of another one alone.
+// TestRebuildSparesHashesBeside: a rebuild of a filter that keeps no hashes does not touch NAME.hashes.
 func TestRebuildSparesHashesBeside(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})
 	text := []byte("hashes of another filter")
@@ -359,11 +360,11 @@ func TestRebuildSparesHashesBeside(t *testing.T) {
 	must(t, f.Rebuild(context.Background(), &RebuildOptions{Capacity: 1000, Keys: func() (iter.Seq2[[]byte, error], error) { return all(), nil }}))
 	f.Close()
 	if !bytes.Equal(readFile(t, path+".hashes"), text) {
-		t.Error("they have changed")
+		t.Error("NAME.hashes has changed")
 	}
 }
 
-// TestMinKeys: a filter that would have too few keys replaces nothing.
+// TestMinKeys: Build and Merge replace no file if the new filter has fewer than MinKeys keys.
 func TestMinKeys(t *testing.T) {
 	f, path := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 10))
 	f.Close()
@@ -388,7 +389,7 @@ func TestMinKeys(t *testing.T) {
 		t.Errorf("Merge: %v", err)
 	}
 	if left, _ := filepath.Glob(path + "*"); len(left) != 4 || !bytes.Equal(readFile(t, path), before) {
-		t.Errorf("%v are left, or the filter has changed", left)
+		t.Errorf("the files are %v, or the filter has changed", left)
 	}
 	if f, err = Build(context.Background(), path, &Options{MinKeys: 9, Distinct: true}, twice); err != nil || f.Len() != 9 {
 		t.Fatal(err)

@@ -19,12 +19,12 @@ import (
 // vmFlags returns the kernel's flags for the mapping of a file.
 func vmFlags(t *testing.T, path string) string { return inSmaps(t, path, "VmFlags:") }
 
-// inSmaps returns what the kernel says of the first mapping with text in the line that names it.
+// inSmaps returns a field of the first mapping in /proc/self/smaps whose first line contains text.
 func inSmaps(t *testing.T, text, field string) string {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		t.Skip("NOT TESTED: what the kernel knows of mappings: ", err)
+		t.Skip("NOT TESTED: the kernel has no list of mappings: ", err)
 	}
 	defer f.Close()
 	found := false
@@ -39,14 +39,14 @@ func inSmaps(t *testing.T, text, field string) string {
 	return ""
 }
 
-// beginOf returns how the line begins that names the mapping of a filter.
+// beginOf returns the beginning of the first line about the mapping of a filter in smaps.
 func beginOf(f *Filter) string {
 	return strings.TrimPrefix(fmt.Sprintf("%p-", f.open.Load().mapping.Data), "0x")
 }
 
-// TestResidencyReachesTheKernel covers R4 and R5: it checks the effect of each choice on the
-// mapping. rr is random access, hg is large pages, lo is locked. A file that is not sealed, or does not
-// fit in memory, is mapped for random access.
+// TestResidencyReachesTheKernel covers R4 and R5: it checks the flags of the mapping for each residency.
+// rr means random access, hg large pages, and lo locked. A file that is not sealed, or does not fit in
+// memory, is mapped for random access.
 func TestResidencyReachesTheKernel(t *testing.T) {
 	defer func(before func() int64) { memoryLimit = before }(memoryLimit)
 	unlimited := memoryLimit
@@ -55,7 +55,7 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 	for _, c := range []struct {
 		path      string
 		residency Residency
-		share     float64 // of the file in the memory; 0 is what it is
+		share     float64 // size of the file divided by the memory; 0 means the real memory
 		flags     string  // of rr, hg, lo
 	}{
 		{sealed, ResidencyDefault, 0, "hg"},
@@ -105,9 +105,9 @@ func waitUnmapped(t *testing.T, path string) {
 	t.Error("a closed filter stays mapped")
 }
 
-// TestUnsealedFileIsInSmallPages: on some systems, Build leaves a file in the page cache in
-// large pages. Once the file is written to, an insert causes one small page to be written back: also
-// if the first writer changed nothing, or died before its first commit.
+// TestUnsealedFileIsInSmallPages: on some systems, Build leaves a file in large pages in the page cache.
+// Once a writer has begun, an insert must cause only a small page to be written back, also if the first
+// writer changed nothing, or died before its first commit.
 func TestUnsealedFileIsInSmallPages(t *testing.T) {
 	const inserts = 500
 	insert := func(f *Filter) error {
@@ -122,7 +122,7 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 		"first": nil,
 		"after nothing": func(f *Filter) (err error) {
 			for key := range numbers(0, 1) {
-				_, err = f.InsertUnique(key) // it is there
+				_, err = f.InsertUnique(key) // the filter has this key
 			}
 			return errors.Join(err, f.Close())
 		},
@@ -151,13 +151,13 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 		defer f.Close()
 		must(t, errors.Join(insert(f), f.Checkpoint(context.Background())))
 		if n, most := dirtiedBytes()-began, int64(6*inserts*4096); n > most {
-			t.Errorf("%s: %d inserts have had %d bytes written back, more than %d", name, inserts, n, most)
+			t.Errorf("%s: %d inserts caused %d bytes to be written back, more than %d", name, inserts, n, most)
 		}
 	}
 }
 
-// TestHeadIsInLargePages: what reads the superblocks does not keep the beginning of the file, which may
-// be half of a shard, from being in a large page.
+// TestHeadIsInLargePages: after the superblocks are read, the beginning of the file, which may be half
+// of a shard, can still be in a large page.
 func TestHeadIsInLargePages(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 2_500_000}, numbers(0, 1000))
 	size := built.Stats().FileBytes
@@ -183,7 +183,7 @@ func TestHeadIsInLargePages(t *testing.T) {
 	if !strings.Contains(want, " 2048 kB") {
 		t.Skip("NOT TESTED: large pages: this file system has none")
 	}
-	for range 20 { // the system may have no large page, or still be reading
+	for range 20 { // the system may have no large page free, or still be reading
 		drop()
 		f := mustOpenReadOnly(t, path, &OpenOptions{Residency: ResidencyPopulate})
 		got = large(f.open.Load().mapping)
@@ -195,10 +195,11 @@ func TestHeadIsInLargePages(t *testing.T) {
 	if now := possible(); now != want {
 		t.Skipf("NOT TESTED: large pages: the system has none left: %s", now)
 	}
-	t.Errorf("%s in large pages, not %s", got, want)
+	t.Errorf("%s are in large pages, not %s", got, want)
 }
 
-// TestWarm: Warm reads the whole file, reports the progress, and ends with its context or the filter.
+// TestWarm: Warm reads the whole file and reports its progress. It ends if its context is cancelled or
+// the filter is closed.
 func TestWarm(t *testing.T) {
 	for _, sealed := range []bool{true, false} {
 		path := coldFile(t, 150_000_000, sealed)
@@ -235,7 +236,7 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestWarmBeforeACommit covers R4: the first commit to a sealed file drops nothing that Warm has read.
+// TestWarmBeforeACommit covers R4: the first commit to a sealed file drops no page that Warm has read.
 func TestWarmBeforeACommit(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 10_000_000}, numbers(0, 1000))
 	built.Close()
@@ -250,7 +251,8 @@ func TestWarmBeforeACommit(t *testing.T) {
 	}
 }
 
-// TestWarmGoesOn: Warm reads the file that has taken the place of the one it began with.
+// TestWarmGoesOn: if another file replaces the file that Warm is reading, Warm goes on with the new
+// file.
 func TestWarmGoesOn(t *testing.T) {
 	keys := func() (iter.Seq2[[]byte, error], error) { return numbers(0, 1000), nil }
 	for _, how := range []string{"follow", "rebuild"} {
@@ -300,18 +302,18 @@ func TestWarmGoesOn(t *testing.T) {
 		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := f.Warm(cancelled); err != context.Canceled || len(totals) != 2 {
-			t.Errorf("%s: cancelled before it began, %d steps: %v", how, len(totals)-2, err)
+			t.Errorf("%s: cancelled before the call, %d steps: %v", how, len(totals)-2, err)
 		}
 	}
 }
 
-// TestWarmGivesBack: what Warm was reading while the filter was closed does not stay in the page table.
+// TestWarmGivesBack: if the filter is closed while Warm reads, no page stays in the page table.
 func TestWarmGivesBack(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 100_000}, numbers(0, 1000))
 	built.Close()
 	var f *Filter
 	f, err := OpenReadOnly(path, &OpenOptions{Progress: func(_, _ int64) {
-		f.open.Load().released.Store(true) // Close does so first
+		f.open.Load().released.Store(true) // Close does this first
 	}})
 	must(t, err)
 	defer f.Close()
@@ -328,8 +330,8 @@ func TestWarmGivesBack(t *testing.T) {
 	}
 }
 
-// TestReaderHeedsWriter covers R4: a reader that has had the file open since it was sealed no
-// longer reads large pages once it finds that it is not.
+// TestReaderHeedsWriter covers R4: a reader that opened a sealed file no longer reads large pages once
+// it finds that the file is not sealed any more.
 func TestReaderHeedsWriter(t *testing.T) {
 	for _, how := range []string{"warm", "follow"} {
 		built, path := mustBuild(t, &Options{Capacity: 100_000}, numbers(0, 1000))
@@ -356,18 +358,18 @@ func TestReaderHeedsWriter(t *testing.T) {
 	}
 }
 
-// TestWillNeedReadsAll: the whole file comes into memory, in the background.
+// TestWillNeedReadsAll: with ResidencyWillNeed, the whole file comes into memory in the background.
 func TestWillNeedReadsAll(t *testing.T) {
 	f := mustOpenReadOnly(t, coldFile(t, 90_000_000, true), &OpenOptions{Residency: ResidencyWillNeed})
 	mapping := f.open.Load().mapping
-	eventually(t, "all is in memory", func() bool {
+	eventually(t, "the whole file is in memory", func() bool {
 		n, err := mapping.Resident()
 		must(t, err)
 		return n == int64(len(mapping.Data))
 	})
 }
 
-// coldFile makes a file of which nothing is in memory.
+// coldFile makes a file, and drops it from the page cache.
 func coldFile(t *testing.T, capacity uint64, sealed bool) (path string) {
 	t.Helper()
 	f, path := mustBuild(t, &Options{Capacity: capacity}, numbers(0, 1000))

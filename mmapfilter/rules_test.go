@@ -12,14 +12,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// forEachShape runs a test for every layout, with some f and b.
+// forEachShape runs a test for every layout, with some of its parameters.
 func forEachShape(t *testing.T, test func(t *testing.T, p shape)) {
 	for _, p := range shapes() {
 		t.Run(p.String(), func(t *testing.T) { test(t, p) })
 	}
 }
 
-// newLines is createLines in its own directory, in memory.
+// newLines is createLines in a new directory in memory.
 func newLines(t *testing.T, p shape, lines uint64, opts Options) (f *Filter, path string) {
 	t.Helper()
 	path = filepath.Join(memoryDir(t), "filter.mmf")
@@ -28,11 +28,11 @@ func newLines(t *testing.T, p shape, lines uint64, opts Options) (f *Filter, pat
 	return f, path
 }
 
-// TestCopies covers C7: more equal keys than their lines hold go in one by one, survive a crash, and
-// come out one by one.
+// TestCopies covers C7: more copies of a key than its lines hold can be inserted one by one, survive a
+// crash, and can be deleted one by one.
 func TestCopies(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
-		f, path := newLines(t, p, 50, Options{Seed: 1}) // with others, a key may have one line
+		f, path := newLines(t, p, 50, Options{Seed: 1}) // with other seeds, the key may have only one line
 		key := []byte("many times")
 		check := func(f *Filter, copies uint64) {
 			t.Helper()
@@ -58,20 +58,20 @@ func TestCopies(t *testing.T) {
 		}
 		check(g, 0)
 		if ok, err := g.Delete(key); ok || err != nil || g.Len() != 0 {
-			t.Fatalf("of no keys one is deleted: %t, %v; %d are left", ok, err, g.Len())
+			t.Fatalf("a delete without a copy: %t, %v; %d are left", ok, err, g.Len())
 		}
 	})
 }
 
-// TestStashCounts covers C7 for a full stash: a class that has an entry is still counted, up to
-// the maximum count; then the insert returns ErrFull.
+// TestStashCounts covers C7 for a full stash: keys of a class that has an entry can still be inserted,
+// up to the maximum count. Then an insert returns ErrFull.
 func TestStashCounts(t *testing.T) {
 	f, path := newLines(t, compact26, 3, Options{})
 	w := writerOf(f)
 	h := hold(t, f, path, seeded(t, 1))
 	h.fill()
 	if n := w.State().StashLen; n != layout.StashEntries {
-		t.Fatalf("it is full with %d entries of the stash in use", n)
+		t.Fatalf("the filter is full with %d entries of the stash in use", n)
 	}
 	hash := h.hashes[slices.IndexFunc(h.hashes, func(hash uint64) bool { return h.stashed(hash) == 1 })]
 	for range 3 {
@@ -79,7 +79,7 @@ func TestStashCounts(t *testing.T) {
 	}
 	h.mustHold()
 
-	// Four billion inserts later.
+	// Set the count as if there had been four billion inserts.
 	const end = 1<<32 - 1
 	class := w.Table().Class(w.Table().Split(hash))
 	for i := 1; i < len(w.Stash()); i += 2 {
@@ -89,7 +89,7 @@ func TestStashCounts(t *testing.T) {
 	}
 	for range 2 {
 		if n, err := h.stashed(hash), f.InsertHash(hash); n != end || !errors.Is(err, ErrFull) {
-			t.Fatalf("one more than the stash can count, %d: %v", n, err)
+			t.Fatalf("an insert at count %d, the maximum: %v", n, err)
 		}
 	}
 	if n := h.stashed(hash); n != end || f.Len() != uint64(len(h.hashes)) {
@@ -97,8 +97,8 @@ func TestStashCounts(t *testing.T) {
 	}
 }
 
-// TestFull covers C3: a full filter has room for a key that was just deleted, and loses nothing; also
-// while entries of the stash count several items, which does not free them when one leaves.
+// TestFull covers C3: a full filter has room for a key that was just deleted, and loses nothing, even if
+// entries of the stash count several items, so that a delete does not free an entry.
 func TestFull(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		f, path := newLines(t, p, p.Lines(3), Options{})
@@ -116,8 +116,8 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestDeletesBesideADamagedStash: a damaged stash entry never moves into a line. Neither it nor the
-// deletes that make room lose anything else, and nothing panics.
+// TestDeletesBesideADamagedStash: a damaged entry of the stash never moves into a line, even if deletes
+// make room there. No other item is lost, and nothing panics.
 func TestDeletesBesideADamagedStash(t *testing.T) {
 	type words = [2]uint64
 	for name, damage := range map[string]func(place uint64, entry words) (uint64, words){
@@ -156,7 +156,7 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 			}
 			mustContain(t, f, hashes[half:])
 			if n := f.Stats().StashLen; n != 1 {
-				t.Errorf("%s: %d entries", name, n)
+				t.Errorf("%s: %d entries in the stash", name, n)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// served reports whether readers of a file are told that its writer has recovered it.
+// served reports whether the locks of a file tell readers that its writer has recovered it.
 func served(t *testing.T, path string) bool {
 	t.Helper()
 	f, err := os.Open(path)
@@ -20,9 +20,9 @@ func served(t *testing.T, path string) bool {
 	return is
 }
 
-// TestLockedIsNotServed covers R3: while a process has locked a dead writer's file but not begun
-// to recover it, readers must not use the file. After a power loss the mapping may lack keys
-// that only the log has, and the epoch is still even.
+// TestLockedIsNotServed covers R3: while a process has locked a dead writer's file, but has not begun to
+// recover it, readers must not use the file. After a power loss, the file may lack keys that only the
+// log has, although its epoch is still even.
 func TestLockedIsNotServed(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	keys := hashes(8, 100)

@@ -7,7 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// A shape is a tabletest.Shape to make filters of.
+// A shape is a tabletest.Shape with methods that make options and plans of filters.
 type shape struct{ tabletest.Shape }
 
 // newShape returns a shape of a layout of the paper.
@@ -23,10 +23,10 @@ var (
 	compact7  = newCompact(41, 7)  // 1 %
 	compact10 = newCompact(38, 10) // 0.1 %
 	compact19 = newCompact(40, 19) // one in a million
-	compact26 = newCompact(25, 26) // one in 100 million, the lowest rate there is
+	compact26 = newCompact(25, 26) // one in 100 million, the lowest rate
 
-	// lookShapes are the shapes whose single lookups differ: in Compact, with the run of a quotient, and
-	// with one byte, two and four of each remainder.
+	// lookShapes has a shape for each way to look up a single key in Compact: in the run of a quotient,
+	// and with one, two or four bytes of each remainder.
 	lookShapes = []shape{compact5, compact7, compact10, compact19}
 )
 
@@ -43,7 +43,8 @@ func shapesOf(tables []tabletest.Shape) (all []shape) {
 // load returns the usual design load.
 func (s shape) load() float64 { return float64(layout.DesignLoads(s.Kind, s.Params).Usual) / 100 }
 
-// options returns options that lead to the shape. One of Compact must be what is planned for its rate.
+// options returns options that lead to the shape. A shape of Compact must be the one planned for its
+// rate.
 func (s shape) options(o Options) Options {
 	if o.Layout = s.Kind; s.Kind == layout.Compact {
 		o.FalsePositiveRate = layout.Predict(s.Kind, s.Params, s.load()).Rate
@@ -53,11 +54,11 @@ func (s shape) options(o Options) Options {
 	return o
 }
 
-// planned returns the plan of a filter with that many lines.
+// planned returns a plan for a filter with so many lines.
 func (s shape) planned(tb testing.TB, lines uint64, opts Options) (Plan, Options) {
 	tb.Helper()
 	if opts = s.options(opts); s.Kind == layout.Compact {
-		opts.FalsePositiveRate = 0.9 // then there is no limit on keys
+		opts.FalsePositiveRate = 0.9 // with so high a rate there is no limit on keys
 	}
 	opts.Capacity = max(uint64(float64(lines*s.Slots())*s.load()), 1)
 	o := opts.withDefaults()

@@ -13,8 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestSnapshotBesideGrowth makes snapshots of a filter that grows by itself, in its process and by a
-// reader whose file is replaced meanwhile. Each has all that was inserted before.
+// TestSnapshotBesideGrowth makes snapshots of a filter that grows by itself, by its writer and by a
+// reader whose file is replaced meanwhile. Snapshots of the writer must have all keys inserted before.
 func TestSnapshotBesideGrowth(t *testing.T) {
 	const keys = 20_000
 	f, path := mustCreate(t, &Options{Capacity: 500, AutoGrow: true})
@@ -40,19 +40,19 @@ func TestSnapshotBesideGrowth(t *testing.T) {
 		inserted <- n
 		copied, at, _ := mustSnapshot(t, f)
 		if copied.Len() < n || at.Number != copied.Len() || at.Number < before.Number || before.Descent != 0 && at.Descent != before.Descent {
-			t.Fatalf("the copy is at %v and has %d keys; %d were inserted before; the copy before it was at %v", at, copied.Len(), n, before)
+			t.Fatalf("the copy is at %v and has %d keys; %d were inserted before; the previous copy was at %v", at, copied.Len(), n, before)
 		}
 		mustHave(t, copied, 0, n)
-		// That of the last checkpoint; a new file may not have had one since.
+		// The snapshot of a reader may be as old as the last checkpoint.
 		if copied, again, _ := mustSnapshot(t, reader); again.Number != copied.Len() || again.Descent != at.Descent {
-			t.Fatalf("another process has %d keys at %v", copied.Len(), again)
+			t.Fatalf("the copy of a reader has %d keys at %v", copied.Len(), again)
 		}
 		before = at
 	}
 	wait.Wait()
 }
 
-// TestSnapshotBesideRebuild makes snapshots of lines while other files take the place of the filter.
+// TestSnapshotBesideRebuild makes snapshots of a filter without hashes while rebuilds replace its file.
 func TestSnapshotBesideRebuild(t *testing.T) {
 	const keys = 3000
 	f, path := mustCreate(t, &Options{Capacity: 4000})
@@ -81,7 +81,8 @@ func TestSnapshotBesideRebuild(t *testing.T) {
 	wait.Wait()
 }
 
-// TestSnapshotBesideClose closes a filter while snapshots are made: each is whole, or not there.
+// TestSnapshotBesideClose closes a filter while a goroutine makes snapshots: a snapshot is complete, or
+// there is none.
 func TestSnapshotBesideClose(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		f, path := mustCreate(t, &Options{Capacity: 60_000, KeepHashes: keep})
@@ -113,7 +114,7 @@ func TestSnapshotBesideClose(t *testing.T) {
 	}
 }
 
-// TestSnapshotAfterDeath covers a filter whose writer has died: it must be recovered first.
+// TestSnapshotAfterDeath: if the writer of a filter died, Snapshot fails until the filter is recovered.
 func TestSnapshotAfterDeath(t *testing.T) {
 	f, alive := mustCreate(t, &Options{Capacity: 10_000})
 	insertAll(t, f, spreads(0, 100))
@@ -145,9 +146,8 @@ func TestSnapshotAfterDeath(t *testing.T) {
 	}
 }
 
-// TestSnapshotWithoutHashes covers a filter that is to keep its hashes and has lost them, or whose
-// hashes are damaged: no copy is made. In a copy of its lines alone, the deletes of some keys would take
-// the items that others depend on (K7).
+// TestSnapshotWithoutHashes: if the kept hashes of a filter are lost or damaged, Snapshot makes no copy.
+// In a copy of only the lines, a delete of one key could remove the item that answers for another (K7).
 func TestSnapshotWithoutHashes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 10_000, KeepHashes: true})
 	mustInsert(t, f, 0, 5000)
@@ -169,7 +169,7 @@ func TestSnapshotWithoutHashes(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfDamage checks that damage does not get a checksum of its own in a copy.
+// TestSnapshotOfDamage checks that Snapshot does not copy damaged lines, which would get new checksums.
 func TestSnapshotOfDamage(t *testing.T) {
 	f, path := mustBuild(t, &Options{Layout: layout.Packed}, numbers(0, 900))
 	to := filepath.Join(t.TempDir(), "copy")
@@ -185,7 +185,7 @@ func TestSnapshotOfDamage(t *testing.T) {
 	must(t, err)
 }
 
-// TestSnapshotOfAnother checks that a writer does not copy another file that is at its path.
+// TestSnapshotOfAnother checks that Snapshot does not copy another file that now has the writer's path.
 func TestSnapshotOfAnother(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: keeps})
@@ -200,8 +200,7 @@ func TestSnapshotOfAnother(t *testing.T) {
 	}
 }
 
-// TestSnapshotDuringCommits checks that commits which go on during the checkpoint of a snapshot do not
-// make it fail.
+// TestSnapshotDuringCommits checks that a snapshot succeeds even if commits go on during its checkpoint.
 func TestSnapshotDuringCommits(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 100_000, KeepHashes: true})
 	mustInsert(t, f, 0, 1000)
@@ -231,8 +230,8 @@ func TestSnapshotDuringCommits(t *testing.T) {
 	committing.Wait()
 }
 
-// TestSnapshotHasTheSequence checks that after a rebuild the copy of another process has the sequence of
-// its keys: a program goes on from it.
+// TestSnapshotHasTheSequence checks that a reader's snapshot after a rebuild has the user sequence that
+// belongs to its keys, because a program goes on from there.
 func TestSnapshotHasTheSequence(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	mustInsert(t, f, 0, 100)

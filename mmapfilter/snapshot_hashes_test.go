@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// mustSnapshotWithHashes makes a snapshot that keeps the hashes, which must be whole, and returns its
+// mustSnapshotWithHashes makes a snapshot that keeps the hashes, checks it, and returns its position and
 // path.
 func mustSnapshotWithHashes(t *testing.T, f *Filter) (Position, string) {
 	t.Helper()
@@ -22,13 +22,13 @@ func mustSnapshotWithHashes(t *testing.T, f *Filter) (Position, string) {
 	}
 	names, err := filepath.Glob(path + "*")
 	if err != nil || !slices.Equal(names, []string{path, path + ".hashes"}) {
-		t.Fatalf("beside the copy there is %q, %v", names, err)
+		t.Fatalf("the files of the copy are %q, %v", names, err)
 	}
 	return at, path
 }
 
-// TestSnapshotWithHashes covers a copy that keeps the hashes: it has the multiset of the filter, grows
-// by itself, and is the same each time, whoever makes it.
+// TestSnapshotWithHashes: a snapshot that keeps the hashes has the multiset of the filter, and grows by
+// itself. At one position, the writer and readers make equal snapshots.
 func TestSnapshotWithHashes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, AutoGrow: true})
 	keys := mustLean(t, f)
@@ -46,7 +46,7 @@ func TestSnapshotWithHashes(t *testing.T) {
 	}
 	must(t, f.Insert([]byte("of the filter")))
 	if next, third := mustSnapshotWithHashes(t, f); next.Number != at.Number+1 || bytes.Equal(readFile(t, copied+".hashes"), readFile(t, third+".hashes")) {
-		t.Errorf("after %v comes %v", at, next)
+		t.Errorf("after an insert, the copy is at %v, after %v", next, at)
 	}
 	r := mustOpen(t, copied, nil)
 	left := keys - ((keys-1)/20 + 1)
@@ -65,12 +65,12 @@ func TestSnapshotWithHashes(t *testing.T) {
 		t.Errorf("%d keys, not %d, in a file for %d", r.Len(), left+more, r.Stats().Capacity)
 	}
 	if uuidOf(t, copied) == uuidOf(t, path) {
-		t.Error("both have one UUID")
+		t.Error("the copy has the UUID of the filter")
 	}
 }
 
-// TestSnapshotOfAges: in a copy that keeps the hashes, items are as old as in the filter, and leave when
-// they do there.
+// TestSnapshotOfAges: in a copy that keeps the hashes, items have the same ages as in the filter, and
+// expire at the same times.
 func TestSnapshotOfAges(t *testing.T) {
 	clock := setFakeClock(t)
 	f, _ := mustCreate(t, expiring(time.Hour))
@@ -90,8 +90,8 @@ func TestSnapshotOfAges(t *testing.T) {
 	mustExpireNow(t, r, 50)
 }
 
-// TestSnapshotWithHashesReplaces: a copy takes the place of another filter and of its hashes, whether
-// the two of them keep any.
+// TestSnapshotWithHashesReplaces: a snapshot replaces another filter and its hashes, whether or not
+// either keeps hashes.
 func TestSnapshotWithHashesReplaces(t *testing.T) {
 	ctx := context.Background()
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})

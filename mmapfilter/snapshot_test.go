@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// mustSnapshot makes a snapshot, which must be whole, and opens it.
+// mustSnapshot makes a snapshot, checks it, and opens it.
 func mustSnapshot(t *testing.T, f *Filter) (*Filter, Position, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "copy.mmf")
@@ -27,15 +27,15 @@ func mustSnapshot(t *testing.T, f *Filter) (*Filter, Position, string) {
 	}
 	names, err := filepath.Glob(path + "*")
 	if err != nil || len(names) != 1 {
-		t.Fatalf("beside the copy there is %q, %v", names, err)
+		t.Fatalf("the files of the copy are %q, %v", names, err)
 	}
 	return mustOpenReadOnly(t, path, nil), at, path
 }
 
 func numberKey(i uint64) []byte { return binary.LittleEndian.AppendUint64(nil, i) }
 
-// TestSnapshotBytes checks that a snapshot of lines has the bytes of a file that was sealed then, but
-// for the superblocks, the runtime page, and the checksum of the chunk that it is in.
+// TestSnapshotBytes checks that a snapshot of a filter without hashes has the bytes that the file has if
+// it is sealed then, except for the superblocks, the runtime page, and the checksum of its chunk.
 func TestSnapshotBytes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 20_000})
 	for i := range uint64(15_000) {
@@ -67,9 +67,9 @@ func headOf(t *testing.T, path string) layout.Geometry {
 	return g
 }
 
-// TestSnapshotBesideWriter makes snapshots, in the process of the writer and as another one would, while
-// a goroutine inserts and deletes in a known order, through checkpoints and logs that get larger. Each
-// copy must have exactly the operations that its sequence says.
+// TestSnapshotBesideWriter makes snapshots, by the writer and by a reader, while a goroutine inserts and
+// deletes keys in a known order, with checkpoints and growing logs. Each copy must have exactly the
+// operations that its sequence says.
 func TestSnapshotBesideWriter(t *testing.T) {
 	const inserts = 60_000
 	for name, logBytes := range map[string]int64{"growing log": 0, "small log": 1 << 20} {
@@ -115,14 +115,14 @@ func TestSnapshotBesideWriter(t *testing.T) {
 			copied, _, _ := mustSnapshot(t, f)
 			checkOperations(t, copied)
 			if f.Len() != copied.Len() {
-				t.Errorf("%d items, and %d in the copy", f.Len(), copied.Len())
+				t.Errorf("the filter has %d items, and the copy %d", f.Len(), copied.Len())
 			}
 		})
 	}
 }
 
-// checkOperations checks that a filter has what the operations of TestSnapshotBesideWriter leave, as far
-// as its sequence says.
+// checkOperations checks that a filter has the result of the operations of TestSnapshotBesideWriter, up
+// to the one that its sequence says.
 func checkOperations(t *testing.T, f *Filter) {
 	t.Helper()
 	seq, ops := f.DurableSeq(), f.DurableOps()
@@ -141,7 +141,7 @@ func checkOperations(t *testing.T, f *Filter) {
 		}
 	}
 	if f.Len() != keys-deleted {
-		t.Errorf("after sequence %d there are %d items, not %d", seq, f.Len(), keys-deleted)
+		t.Errorf("with sequence %d, the filter has %d items, not %d", seq, f.Len(), keys-deleted)
 	}
 	for i := range keys {
 		if gone := i%7 == 0 && i/7 < deleted; !gone && !f.Contains(numberKey(i)) {
@@ -150,8 +150,8 @@ func checkOperations(t *testing.T, f *Filter) {
 	}
 }
 
-// mustLean inserts keys, and deletes each twentieth, until keys lean and 20 deletes wait. It returns how
-// many keys it has inserted.
+// mustLean inserts keys, and deletes every twentieth, until keys are left out and 20 deletes wait. It
+// returns the number of keys that it has inserted.
 func mustLean(t *testing.T, f *Filter) (keys uint64) {
 	t.Helper()
 	for waiting := uint64(0); waiting < 20; keys++ {
@@ -166,8 +166,8 @@ func mustLean(t *testing.T, f *Filter) (keys uint64) {
 	return keys
 }
 
-// TestSnapshotUUIDs checks that two snapshots of one session, whose file has one UUID all the time, have
-// different ones.
+// TestSnapshotUUIDs checks that two snapshots of a filter have different UUIDs, although the UUID of the
+// filter stays the same while it is open.
 func TestSnapshotUUIDs(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	must(t, f.Insert([]byte("key")))
@@ -179,7 +179,8 @@ func TestSnapshotUUIDs(t *testing.T) {
 	}
 }
 
-// TestSnapshotRefusals covers what a snapshot may not replace, and what it leaves when it fails.
+// TestSnapshotRefusals checks which files a snapshot must not replace, and that a failed one leaves
+// none.
 func TestSnapshotRefusals(t *testing.T) {
 	ctx := context.Background()
 	f, path := mustCreate(t, &Options{Capacity: 1000})
@@ -217,7 +218,7 @@ func TestSnapshotRefusals(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := f.SnapshotWithHashes(ctx, path+"-copy"); !errors.Is(err, ErrNoHashes) {
-		t.Errorf("with hashes, and it keeps none: %v", err)
+		t.Errorf("with hashes, of a filter that keeps none: %v", err)
 	}
 	left, err := filepath.Glob(path + "-copy*")
 	if err != nil || len(left) > 0 || string(readFile(t, other)) != "a letter" {
@@ -238,7 +239,8 @@ func TestSnapshotRefusals(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfBytes checks that no file is copied whose name errors use for bytes.
+// TestSnapshotOfBytes checks that Snapshot of a filter from bytes does not copy a file named "bytes",
+// which is the name of such a filter in errors.
 func TestSnapshotOfBytes(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 100))
 	data := readFile(t, path)
@@ -255,7 +257,7 @@ func TestSnapshotOfBytes(t *testing.T) {
 	}
 }
 
-// TestPositionText covers the text of a position.
+// TestPositionText writes positions as text and parses them.
 func TestPositionText(t *testing.T) {
 	for _, p := range []Position{{}, {1, 2, 3}, {math.MaxUint64, math.MaxUint64, math.MaxUint64}} {
 		if q, err := ParsePosition(p.String()); err != nil || q != p {

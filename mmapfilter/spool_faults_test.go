@@ -22,8 +22,8 @@ type spoolRun struct {
 	keys uint64
 }
 
-// run makes the n-th write fail, or none if n is 0. It returns the stage of each write, and the
-// error of Build.
+// run makes the n-th write fail, or none if n is 0. It returns the stage of each write, and the error of
+// Build.
 func (r spoolRun) run(t *testing.T, path string, n int) (stages []string, err error) {
 	var mu sync.Mutex
 	stage := ""
@@ -51,8 +51,8 @@ func (r spoolRun) run(t *testing.T, path string, n int) (stages []string, err er
 	return stages, err
 }
 
-// check makes the n-th write fail and reports whether there were that many. If not, it checks
-// the filter instead.
+// check makes the n-th write fail, and reports whether there was an n-th write. If not, it checks the
+// filter.
 func (r spoolRun) check(t *testing.T, path string, n int) bool {
 	t.Helper()
 	stages, err := r.run(t, path, n)
@@ -66,7 +66,7 @@ func (r spoolRun) check(t *testing.T, path string, n int) bool {
 		return false
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("%d keys, %d workers, write %d, in %q, fails: %v", r.keys, r.opts.Workers, n, stages[n-1], err)
+		t.Errorf("%d keys, %d workers, write %d (in %q) fails: %v", r.keys, r.opts.Workers, n, stages[n-1], err)
 	}
 	if list, _ := filepath.Glob(path + "*"); len(list) != 0 {
 		t.Fatalf("%d keys, write %d fails: left %v", r.keys, n, list)
@@ -75,14 +75,14 @@ func (r spoolRun) check(t *testing.T, path string, n int) bool {
 }
 
 // TestFailEverySpoolWrite makes the writes to the temporary files of Build fail, one at a time,
-// including the last one of each flush. Build returns the error of the write, and leaves nothing
+// including the last write of each flush. Build must return the error of the write, and leave nothing
 // behind.
 //
 //	go test -tags faults ./mmapfilter -run FailEverySpoolWrite -v
 func TestFailEverySpoolWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	t.Run("every size", func(t *testing.T) {
-		// From no write at all to blocks that a flush fills, with any remainder.
+		// From no write to several blocks, with various numbers of hashes in the last block.
 		var writes []int
 		for keys := uint64(2000); keys < 6000; keys += 83 {
 			for _, opts := range []Options{{}, {Capacity: keys}, {Distinct: true}, {Workers: 2}} {
@@ -105,7 +105,7 @@ func TestFailEverySpoolWrite(t *testing.T) {
 			tried := map[string]int{}
 			for i, stage := range stages {
 				if tried[stage]++; i%8 != 0 && stage == "hash" && slices.Contains(stages[i+1:], "hash") {
-					continue // one in 8, and the last one
+					continue // in stage hash, try one write in 8, and the last one
 				}
 				if !r.check(t, path, i+1) {
 					t.Errorf("no write %d", i+1)
@@ -119,8 +119,8 @@ func TestFailEverySpoolWrite(t *testing.T) {
 	}
 }
 
-// TestBuildStopsReading: after a failed write, Build asks only for keys already on their way. It
-// does not read a stream of hours to its end for nothing.
+// TestBuildStopsReading: after a failed write, Build soon stops to read keys. It does not read a long
+// stream to its end for nothing.
 func TestBuildStopsReading(t *testing.T) {
 	const most = 10_000_000
 	for _, workers := range []int{1, 3} {

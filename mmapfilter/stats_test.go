@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestStatsAsJSON reads the stats of a filter as a monitor would: as the JSON of a published variable,
-// which follows the filter until it is closed and afterwards.
+// TestStatsAsJSON reads the stats of a filter as a monitor would: as the JSON of a published variable.
+// It reads them while the filter changes, and after it is closed.
 func TestStatsAsJSON(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000})
 	v := expvar.Func(func() any { return f.Stats() })
@@ -28,17 +28,17 @@ func TestStatsAsJSON(t *testing.T) {
 		return s
 	}
 	if s := read(); s.Len != 0 || s.Capacity != 1000 || s.State != "clean" || s.BitsPerKey != 0 || s.Layout != layout.Compact {
-		t.Errorf("of an empty filter: %+v", s)
+		t.Errorf("an empty filter: %+v", s)
 	}
 	for i := range uint64(700) {
 		must(t, f.InsertHash(i*0x9E3779B97F4A7C15))
 	}
 	if s := read(); s.Len != 700 || s.Pending != 700 || s.LogBytes == 0 || s.DurableSeq != 0 || s.State != "live" || s.Slots < 1000 {
-		t.Errorf("of operations that are pending: %+v", s)
+		t.Errorf("with pending operations: %+v", s)
 	}
 	must(t, f.SyncAt(17))
 	if s := read(); s.Pending != 0 || s.DurableSeq != 17 || s.Commits != 1 || s.EstimatedRate == 0 {
-		t.Errorf("of operations that are durable: %+v", s)
+		t.Errorf("with durable operations: %+v", s)
 	}
 	generation := read().Generation
 	must(t, f.Checkpoint(context.Background()))
@@ -51,8 +51,8 @@ func TestStatsAsJSON(t *testing.T) {
 	}
 }
 
-// TestStatsOfHistory: the stats of a writer, and of a reader after it, say what was left out and what
-// waits, until a rebuild; and those of a reader whether the hashes are there.
+// TestStatsOfHistory: until a rebuild, the stats of a writer and of a later reader say how many keys
+// were left out and how many deletes wait. The stats of a reader say if the hashes are missing.
 func TestStatsOfHistory(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	check := func(f *Filter, leftOut, waiting uint64) {
@@ -72,14 +72,14 @@ func TestStatsOfHistory(t *testing.T) {
 	}
 	check(f, 1, 1)
 	if f.Len() != 2 || f.Count([]byte("b")) != 1 {
-		t.Errorf("a delete that waits: %d items, %d of the key", f.Len(), f.Count([]byte("b")))
+		t.Errorf("a waiting delete: %d items; the count of the key is %d", f.Len(), f.Count([]byte("b")))
 	}
 	reader := mustOpenReadOnly(t, path, nil)
 	check(reader, 0, 0) // as of the last checkpoint
 	was := reader.Len()
 	must(t, f.Close())
 	if check(reader, 1, 1); was != 0 || reader.Len() != 2 {
-		t.Errorf("a reader has %d items, and %d after a checkpoint", was, reader.Len())
+		t.Errorf("a reader has %d items before Close, and %d afterwards", was, reader.Len())
 	}
 	f = mustOpen(t, path, nil)
 	check(f, 1, 1)
@@ -95,8 +95,8 @@ func TestStatsOfHistory(t *testing.T) {
 	}
 }
 
-// TestTheSeedIsInNoJSON: the stats of a filter and of a follower do not show the
-// seed under any name, in decimal or in hex.
+// TestTheSeedIsInNoJSON: the JSON of the stats of a filter or a follower does not contain the seed, in
+// decimal or in hex.
 func TestTheSeedIsInNoJSON(t *testing.T) {
 	const seed = 0xfeedfacecafebeef
 	f, path := mustBuild(t, &Options{Seed: seed}, numbers(0, 100))
@@ -112,13 +112,13 @@ func TestTheSeedIsInNoJSON(t *testing.T) {
 		}
 		for _, form := range []string{fmt.Sprint(uint64(seed)), fmt.Sprintf("%x", uint64(seed)), "eed\":"} {
 			if strings.Contains(strings.ToLower(string(text)), form) {
-				t.Errorf("it shows the seed: %s", text)
+				t.Errorf("the JSON contains the seed: %s", text)
 			}
 		}
 	}
 }
 
-// TestStatsOfNothing: a filter built from no keys is sized for none, and has no bits a key.
+// TestStatsOfNothing: a filter built from no keys has a capacity of 0, and 0 bits per key.
 func TestStatsOfNothing(t *testing.T) {
 	f, path := mustBuild(t, nil, numbers(0, 0))
 	if s := f.Stats(); s.Capacity != 0 || s.BitsPerKey != 0 {
@@ -127,12 +127,12 @@ func TestStatsOfNothing(t *testing.T) {
 	g := mustOpen(t, path, nil)
 	must(t, g.Insert([]byte("a")))
 	if s := g.Stats(); s.Len != 1 || s.Capacity != 0 || s.BitsPerKey != float64(8*s.FileBytes) {
-		t.Errorf("a key: %+v", s)
+		t.Errorf("one key: %+v", s)
 	}
 }
 
-// TestEstimatedRateOfHalf: the sample covers lines all over the file. If every key is in the
-// upper half of the lines, the estimate is of both halves.
+// TestEstimatedRateOfHalf: the estimate of the rate is from a sample of lines from the whole file. If
+// all keys are in the upper half of the lines, the estimate must include both halves.
 func TestEstimatedRateOfHalf(t *testing.T) {
 	const n = 400_000
 	f, _ := mustCreate(t, &Options{Capacity: n, FalsePositiveRate: 0.02})
@@ -149,13 +149,13 @@ func TestEstimatedRateOfHalf(t *testing.T) {
 	}
 	measured := float64(found) / float64(len(absent))
 	if s.Lines < 4*sampledLines || s.EstimatedRate < 0.9*measured || s.EstimatedRate > 1.1*measured {
-		t.Errorf("the rate is estimated %v and measured %v; %d lines", s.EstimatedRate, measured, s.Lines)
+		t.Errorf("the estimated rate is %v, and the measured rate %v; %d lines", s.EstimatedRate, measured, s.Lines)
 	}
 }
 
-// TestWriterEndsMeanwhile: a writer that closes its file, or puts another one in its place and lets go
-// of that, between a read of the superblock and a check of the lock has not died: a follower has nothing
-// to say, and Verify is busy.
+// TestWriterEndsMeanwhile: if a writer closes its file, or replaces it, between the read of a superblock
+// and the check of the lock, the writer has not died. A follower then has no error, and Verify returns
+// ErrBusy.
 func TestWriterEndsMeanwhile(t *testing.T) {
 	for _, verifies := range []bool{false, true} {
 		w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
@@ -184,13 +184,13 @@ func TestWriterEndsMeanwhile(t *testing.T) {
 		}
 		look()
 		if beforeAsking = was; asked == 0 {
-			t.Error("nobody asks")
+			t.Error("the lock was not checked")
 		}
 	}
 }
 
-// handsOverMeanwhile calls look, which asks whether the file of w has a writer, and has w put
-// another file in its place once look has read the superblock, after the last store of one.
+// handsOverMeanwhile calls look, which checks whether the file of w has a writer. After look has read
+// the superblock, and before it checks the lock, w replaces the file in a Rebuild.
 func handsOverMeanwhile(t *testing.T, w *Filter, look func()) {
 	t.Helper()
 	defer func(old func()) { beforeAsking = old }(beforeAsking)
@@ -214,8 +214,8 @@ func handsOverMeanwhile(t *testing.T, w *Filter, look func()) {
 	<-looked
 }
 
-// TestStatsOfPast: Stats say how long changes are kept, and in how many bytes, to the writer and to
-// others.
+// TestStatsOfPast: the stats of the writer and of a reader say for how long changes are kept, and in how
+// many bytes.
 func TestStatsOfPast(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepChanges: time.Hour})
 	mustInsert(t, f, 0, 10)

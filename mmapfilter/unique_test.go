@@ -20,8 +20,8 @@ func keyList(from, to uint64) (all [][]byte) {
 	return all
 }
 
-// TestInsertUniqueBatch: the answers of a batch are those of single calls, also for keys that are in it
-// twice, across growths, and beside others that have the same keys: each key is added once.
+// TestInsertUniqueBatch: a batch returns the same answers as single calls, also for keys that are in the
+// batch twice. Even if the filter grows, and several goroutines pass the same keys, each is added once.
 func TestInsertUniqueBatch(t *testing.T) {
 	for name, batch := range map[string]func(f *Filter, keys [][]byte, added []bool) (int, error){
 		"keys": (*Filter).InsertUniqueBatch,
@@ -46,7 +46,7 @@ func TestInsertUniqueBatch(t *testing.T) {
 			}
 		}
 		if one.Len() != all.Len() {
-			t.Errorf("%s: %d items, and %d", name, all.Len(), one.Len())
+			t.Errorf("%s: %d items, and %d with single calls", name, all.Len(), one.Len())
 		}
 
 		const keys = 10_000
@@ -90,8 +90,8 @@ func TestInsertUniqueBatch(t *testing.T) {
 	}
 }
 
-// TestOpenOrCreate: of several callers at one path at once, one makes the filter, with its hashes, and
-// others open it; not always that one first.
+// TestOpenOrCreate: if several callers use one path at once, one of them creates the filter with its
+// hashes, and others open it. The first to open it need not be the one that created it.
 func TestOpenOrCreate(t *testing.T) {
 	dir := memoryDir(t)
 	const paths = 20
@@ -115,7 +115,7 @@ func TestOpenOrCreate(t *testing.T) {
 					empty.Add(1)
 				}
 				if id%2 == 0 && errors.Is(err, fs.ErrExist) || errors.Is(err, ErrLocked) {
-					return // another one has made it, or has it open
+					return // another caller has created the filter, or has it open
 				}
 				if err == nil {
 					err = errors.Join(f.Insert([]byte("a")), f.Close())
@@ -134,7 +134,7 @@ func TestOpenOrCreate(t *testing.T) {
 		f.Close()
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 2*paths {
-		t.Errorf("there are %d files, not one of hashes for each filter", len(left))
+		t.Errorf("there are %d files, not two for each filter", len(left))
 	}
 	if _, err := OpenOrCreate(filepath.Join(dir, "other"), nil, nil); !errors.As(err, new(*OptionError)) {
 		t.Errorf("without a capacity: %v", err)

@@ -12,8 +12,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestUnmapped: where files are not mapped, what writes is refused with errors.ErrUnsupported and leaves
-// nothing behind, and so is what does not fit in memory; a file at a path is a copy in the heap.
+// TestUnmapped: where files cannot be mapped, a file is opened as a copy in the heap. Calls that write,
+// and files that do not fit in memory, are refused with errors.ErrUnsupported, and nothing is left
+// behind.
 func TestUnmapped(t *testing.T) {
 	if osfile.Maps {
 		t.Skip("files are mapped here")

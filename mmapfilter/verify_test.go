@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// mustClean turns a sealed file into one that was written to and closed.
+// mustClean makes a sealed file clean, as if it had been written to and closed.
 func mustClean(t *testing.T, path string) {
 	t.Helper()
 	f, head, err := osfile.OpenFile(path)
@@ -29,8 +29,8 @@ func mustClean(t *testing.T, path string) {
 	}
 }
 
-// TestVerifyWhileItIsWritten: a file that is not closed is busy while its writer lives, and
-// needs recovery afterwards.
+// TestVerifyWhileItIsWritten: Verify of a live file returns ErrBusy while the file has a writer, and
+// ErrNeedsRecovery once the writer has died.
 func TestVerifyWhileItIsWritten(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, f, hashes(8, 100))
@@ -38,12 +38,13 @@ func TestVerifyWhileItIsWritten(t *testing.T) {
 		t.Errorf("with a writer: %+v, %v", r, err)
 	}
 	if r, err := Verify(context.Background(), abandon(t, f, path)); !errors.Is(err, ErrNeedsRecovery) || errors.Is(err, ErrBusy) {
-		t.Errorf("after its death: %+v, %v", r, err)
+		t.Errorf("after the writer died: %+v, %v", r, err)
 	}
 }
 
-// TestVerifyOfAChangingFile changes a file while Verify reads it. If it is cut short, the damage is what
-// is missing, not the count of keys; the epoch of a superseded file (K4) is no damage.
+// TestVerifyOfAChangingFile changes a file while Verify reads it. If the file is cut short, Verify
+// reports the missing part, and not a wrong number of items. The epoch of a superseded file (K4) is not
+// damage.
 func TestVerifyOfAChangingFile(t *testing.T) {
 	cut := func(size int64) func(string) error {
 		return func(path string) error { return os.Truncate(path, size) }

@@ -17,8 +17,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// fileSystem returns the kind of file system of a path, from the kernel's list: the one whose mount
-// point is the longest prefix; "" if the system has no such list.
+// fileSystem returns the kind of the file system of a path: of the mount point in the kernel's list that
+// is the longest prefix of the path. It returns "" if the system has no such list.
 func fileSystem(path string) (kind string) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -41,9 +41,9 @@ func fileSystem(path string) (kind string) {
 	return kind
 }
 
-// dirtiedBytes returns how much this process has made the kernel write, sooner or later: a page,
-// or the whole of a larger folio, counts when it becomes dirty. It returns 0 if the kernel does
-// not say.
+// dirtiedBytes returns how many bytes the kernel has written, or will write, for this process. A page,
+// or the whole of a larger folio, counts when it becomes dirty. It returns 0 if the kernel does not
+// tell.
 func dirtiedBytes() (n int64) {
 	data, _ := os.ReadFile("/proc/self/io")
 	if _, after, ok := strings.Cut(string(data), "\nwrite_bytes: "); ok {
@@ -53,7 +53,7 @@ func dirtiedBytes() (n int64) {
 	return n
 }
 
-// linesInHeap has the log of a filter on the disk, and its lines in the heap.
+// linesInHeap is a volume with the log of a filter on the disk, and its lines in the heap.
 type linesInHeap struct {
 	*osfile.Files
 	filter tabletest.File
@@ -61,8 +61,8 @@ type linesInHeap struct {
 
 func (v *linesInHeap) Filter() recovery.File { return &v.filter }
 
-// TestCommitWritesLittle covers W2: a commit writes only the pages that it appended to. If a
-// long write leaves the log in large folios in the page cache, every commit would write 1 MiB.
+// TestCommitWritesLittle covers W2: a commit writes only the pages that it appended to. If a long write
+// left the log in large folios in the page cache, every commit would write 1 MiB.
 func TestCommitWritesLittle(t *testing.T) {
 	dir := t.TempDir()
 	if kind := fileSystem(dir); runtime.GOOS != "linux" || kind == "tmpfs" || kind == "" {
