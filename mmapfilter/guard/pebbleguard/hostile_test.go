@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// mustKeep checks that the store has so many keys, and that none is hidden.
+// mustKeep checks the number of keys in the store, and that none is hidden.
 func mustKeep(t *testing.T, d *testStore, keys int) {
 	t.Helper()
 	if n := guardtest.MustKeep(t, d); n != keys {
@@ -24,7 +24,7 @@ func mustKeep(t *testing.T, d *testStore, keys int) {
 	}
 }
 
-// TestBatchReads reads what a batch has not committed.
+// TestBatchReads reads writes of a batch that is not committed yet.
 func TestBatchReads(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		d := open(t, t.TempDir(), newest(), guardtest.Quiet(deletes))
@@ -54,7 +54,7 @@ func TestBatchReads(t *testing.T) {
 	})
 }
 
-// TestHide moves iterators over the keys of the guard.
+// TestHide checks that iterators of all kinds skip the keys of the guard.
 func TestHide(t *testing.T) {
 	d := open(t, t.TempDir(), newest(), nil)
 	guardtest.Set(t, d, 0, 10)
@@ -106,7 +106,7 @@ func TestHide(t *testing.T) {
 	must(t, errors.Join(s.Close(), e.Close(), b.Close()))
 }
 
-// TestWithoutLog has no write-ahead log: a crash loses what was not flushed, in store and filter.
+// TestWithoutLog turns off the write-ahead log. Store and filter still agree after a Close.
 func TestWithoutLog(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir, o, g := t.TempDir(), newest(), guardtest.Quiet(deletes)
@@ -118,7 +118,7 @@ func TestWithoutLog(t *testing.T) {
 		if err := b.Commit(pebble.Sync); !errors.Is(err, errNoLog) {
 			t.Error(err)
 		}
-		must(t, errors.Join(b.Commit(pebble.NoSync), b.Close())) // it is as it was
+		must(t, errors.Join(b.Commit(pebble.NoSync), b.Close())) // b has not changed
 		must(t, d.Ingest(t.Context(), []string{table(t, "1", setAll("d"))}))
 		mustKeep(t, d, 3)
 		must(t, d.Close())
@@ -126,7 +126,7 @@ func TestWithoutLog(t *testing.T) {
 	})
 }
 
-// TestReadOnly opens a store for reading: no write reaches the filter.
+// TestReadOnly opens a store for reading. No write reaches the filter.
 func TestReadOnly(t *testing.T) {
 	dir, o, file, span := t.TempDir(), newest(), table(t, "1", setAll("x")), pebble.KeyRange{Start: key("a"), End: key("z")}
 	must(t, open(t, dir, newest(), nil).Close())
@@ -149,7 +149,7 @@ func TestReadOnly(t *testing.T) {
 	must(t, b.Close())
 }
 
-// TestComparer refuses a store in which keys of different bytes may be one.
+// TestComparer: a comparer that may take keys with different bytes for the same key is refused.
 func TestComparer(t *testing.T) {
 	c, o := *pebble.DefaultComparer, newest()
 	c.Name = "another"
@@ -159,7 +159,8 @@ func TestComparer(t *testing.T) {
 	}
 }
 
-// TestOnePath has two stores with one filter: the second one does without.
+// TestOnePath opens two stores with the same path of the filter. The second store goes without a
+// filter.
 func TestOnePath(t *testing.T) {
 	g := &guard.Options{Path: filepath.Join(t.TempDir(), "f")}
 	a := open(t, t.TempDir(), newest(), g)
@@ -174,7 +175,7 @@ func TestOnePath(t *testing.T) {
 	mustKeep(t, a, 1)
 }
 
-// TestLargeIngest ingests more keys than one transaction has.
+// TestLargeIngest ingests more keys than one transaction takes.
 func TestLargeIngest(t *testing.T) {
 	const n = ingestAtOnce*5/2 + 1
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
@@ -190,7 +191,7 @@ func TestLargeIngest(t *testing.T) {
 	})
 }
 
-// TestLeaks has ingests fail, and closes the store: it says what is still open.
+// TestLeaks makes ingests fail. When the store is then closed, Pebble reports what they have left open.
 func TestLeaks(t *testing.T) {
 	d := open(t, t.TempDir(), newest(), nil)
 	bad := filepath.Join(t.TempDir(), "bad")
@@ -204,7 +205,7 @@ func TestLeaks(t *testing.T) {
 	mustKeep(t, d, 0)
 }
 
-// TestOverwriteAndRangeDelete removes a key that a transaction overwrites.
+// TestOverwriteAndRangeDelete removes a key while a transaction overwrites it.
 func TestOverwriteAndRangeDelete(t *testing.T) {
 	for name, remove := range map[string]func(d *DB) error{
 		"DeleteRange":  func(d *DB) error { return d.DeleteRange(key("a"), key("z"), nil) },
@@ -220,8 +221,8 @@ func TestOverwriteAndRangeDelete(t *testing.T) {
 			b := d.NewBatch()
 			must(t, b.Set(key("k"), []byte("again"), nil))
 			removed := make(chan error, 1)
-			// The transaction knows that the key is there. It must stay until the transaction is
-			// done, or a rebuild would not learn of it.
+			// The transaction knows that the store has the key. So the key must stay until the
+			// transaction is done, or a rebuild would miss it.
 			err := d.DB.commit(b.Batch, pebble.NoSync, func(b *pebble.Batch, o *pebble.WriteOptions) error {
 				go func() { removed <- remove(d.DB) }()
 				for range 20 {
@@ -230,7 +231,7 @@ func TestOverwriteAndRangeDelete(t *testing.T) {
 					}
 				}
 				if len(removed) > 0 {
-					t.Error("it is removed before the transaction is done")
+					t.Error("the key is removed before the transaction is done")
 				}
 				return d.DB.DB.Apply(b, o)
 			})
@@ -240,7 +241,8 @@ func TestOverwriteAndRangeDelete(t *testing.T) {
 	}
 }
 
-// TestExciseInRebuild has an excise come between the instant of a rebuild and its reading.
+// TestExciseInRebuild excises keys after a rebuild has taken its snapshot, and before the rebuild reads
+// it.
 func TestExciseInRebuild(t *testing.T) {
 	d := open(t, t.TempDir(), newest(), nil)
 	guardtest.Set(t, d, 0, 100)
@@ -258,7 +260,7 @@ func TestExciseInRebuild(t *testing.T) {
 	}
 }
 
-// TestFailedCommit commits a batch that the guard refuses, and then what is left of it. A commit adds
+// TestFailedCommit commits a batch that the guard refuses, and then uses it again. A commit adds
 // nothing to a batch.
 func TestFailedCommit(t *testing.T) {
 	d := open(t, t.TempDir(), newest(), nil)
@@ -282,8 +284,8 @@ func TestFailedCommit(t *testing.T) {
 	mustKeep(t, d, 1)
 }
 
-// TestPrefix covers G6: with other prefixes, keys of the program that begin with the name of the owner
-// stay what they are, and that name is reserved. A range up to the prefix is the program's.
+// TestPrefix covers G6: with another prefix, the name of the owner is still reserved, but longer keys
+// that begin with it belong to the program. The program may delete a range up to the prefix.
 func TestPrefix(t *testing.T) {
 	for _, prefix := range []string{"\x00a", "b", guard.OwnerName + "yz", "\xff\xff"} {
 		guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
@@ -317,7 +319,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestWrongStore commits a batch to another store: Pebble panics, and both stores go on.
+// TestWrongStore commits a batch to another store. Pebble panics, and both stores go on.
 func TestWrongStore(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		g := guardtest.Quiet(deletes)
