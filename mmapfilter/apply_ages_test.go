@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestAgesInKeptReplica covers C10 in a replica that departs: a key that the filter deleted and inserted
-// again between two positions is in no set of changes, and does not leave the replica early for that.
+// TestAgesInKeptReplica covers C10 in a replica that has departed, which means that it has had
+// operations of its own. If the filter deleted a key and inserted it again between two positions, the
+// key is in no set of changes. It must still not expire early in the replica.
 func TestAgesInKeptReplica(t *testing.T) {
 	needsReplacing(t)
 	ctx := t.Context()

@@ -17,10 +17,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestCallsOfApply covers K9 in the files of the system: if the process is killed at any writing call
-// of an Apply, or one of the calls fails, the replica gets each change once. A replica that keeps its
-// hashes grows in mid-set, so its calls are those of a rebuild, too; and its own history has each change
-// once.
+// TestCallsOfApply covers K9 with real files: if the process is killed at a writing call of an Apply, or
+// such a call fails, the replica gets each change once. A replica that keeps its hashes grows during the
+// Apply, so the calls of a rebuild are among the calls. Its own history has each change once, too.
 func TestCallsOfApply(t *testing.T) {
 	t.Run("without hashes", func(t *testing.T) { callsOfApply(t, false) })
 	t.Run("with hashes", func(t *testing.T) { callsOfApply(t, true) })
@@ -65,7 +64,7 @@ func callsOfApply(t *testing.T, kept bool) {
 		}
 		return mustOpen(t, path, &OpenOptions{CommitInterval: time.Hour}), path
 	}
-	// check lets a replica take the set, whatever part of it the replica has already.
+	// check applies the set to a replica, which may have any part of it already.
 	check := func(path, when string) {
 		t.Helper()
 		r, err := Open(path, nil)
@@ -74,7 +73,7 @@ func callsOfApply(t *testing.T, kept bool) {
 		}
 		defer r.Close()
 		if _, err := os.Stat(path + ".apply"); err == nil {
-			t.Errorf("%s: after Open, the set is still there", when)
+			t.Errorf("%s: after Open, NAME.apply still exists", when)
 		}
 		if p := r.Position(); p != at && p != f.Position() {
 			t.Fatalf("%s: at %v", when, p)
@@ -84,7 +83,7 @@ func callsOfApply(t *testing.T, kept bool) {
 		}
 		mustBeAt(t, r, f, keys)
 		if _, err := os.Stat(path + ".apply"); err == nil {
-			t.Errorf("%s: the set is still there", when)
+			t.Errorf("%s: NAME.apply still exists", when)
 		}
 		if !kept {
 			return
@@ -99,9 +98,9 @@ func callsOfApply(t *testing.T, kept bool) {
 	r, path := replica()
 	killed := map[int]string{}
 	fault.Hook = func(call string) error {
-		mu.Lock() // the last calls may be those of a rebuild that nobody waits for
+		mu.Lock() // the last calls may be from a rebuild in the background
 		defer mu.Unlock()
-		// Of the many writes of hashes and of the set, some will do.
+		// Try only some of the many writes of hashes and of the set.
 		if n := len(calls); !kept || call != "write" || n%64 == 0 {
 			killed[n] = copyFilter(t, path)
 		}
@@ -112,7 +111,7 @@ func callsOfApply(t *testing.T, kept bool) {
 	must(t, errors.Join(err, r.Close()))
 	fault.Hook = nil
 	if grown := r.Cap() > o.Capacity; grown != kept {
-		t.Errorf("it has grown: %t", grown)
+		t.Errorf("the replica has grown: %t", grown)
 	}
 	for i, path := range killed {
 		check(path, fmt.Sprintf("killed at call %d, %s", i, calls[i]))
@@ -134,10 +133,10 @@ func callsOfApply(t *testing.T, kept bool) {
 		if err != nil && !errors.Is(err, stop) {
 			t.Errorf("%s: %v", when, err)
 		}
-		if err != nil && r.Err() == nil && kept { // a growth is not tried again at once
+		if err != nil && r.Err() == nil && kept { // after a failure, the filter does not grow at once
 			must(t, r.Rebuild(ctx, &RebuildOptions{Capacity: 4000}))
 		}
-		if err != nil && r.Err() == nil { // it can be tried again at once
+		if err != nil && r.Err() == nil { // Apply can be tried again at once
 			if _, err := r.Apply(ctx, bytes.NewReader(set)); err != nil {
 				t.Errorf("%s: tried again: %v", when, err)
 			}

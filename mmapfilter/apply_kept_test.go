@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A keptReplica is a replica that keeps its hashes, of a filter that a model knows.
+// A keptReplica is a replica that keeps its hashes, the filter that it follows, and the keys of this
+// filter.
 type keptReplica struct {
 	testing.TB
 	rng  *rand.Rand
@@ -33,7 +34,7 @@ func newKeptReplica(t *testing.T, seed uint64, o *Options) *keptReplica {
 	return r
 }
 
-// operate does operations on the filter: of inserts and one, one deletes.
+// operate does n operations on the filter. Of inserts+1 operations, about one is a delete.
 func (r *keptReplica) operate(n, inserts int) {
 	r.Helper()
 	for range n {
@@ -58,7 +59,7 @@ func (r *keptReplica) apply() {
 		r.Fatalf("at %v, not %v: %v", at, r.f.Position(), err)
 	}
 	r.at = at
-	a := &r.growth.auto // a rebuild may have become due, which nobody waits for
+	a := &r.growth.auto // wait for a rebuild that may have begun in the background
 	a.Lock()
 	ends := a.done
 	a.Unlock()
@@ -68,7 +69,8 @@ func (r *keptReplica) apply() {
 	r.check(r.Filter)
 }
 
-// cutOff begins to apply and, in mid-set unless that is too fast, kills the process or closes the file.
+// cutOff begins to apply changes, and kills the process or closes the file, usually before all changes
+// are applied.
 func (r *keptReplica) cutOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -85,7 +87,7 @@ func (r *keptReplica) cutOff(t *testing.T) {
 		t.Fatalf("at %v after %v: %v", r.Position(), r.at, err)
 	}
 	if part := writerOf(r.Filter).Protocol().History().Set != 0; part && r.DurableSeq()|r.DurableOps() != 0 {
-		t.Errorf("in mid-set, %d operations after %d", r.DurableOps(), r.DurableSeq())
+		t.Errorf("with a part of a set, %d operations after %d are durable", r.DurableOps(), r.DurableSeq())
 	}
 	t.Logf("cut off: %v", err)
 	cancel()
@@ -113,9 +115,9 @@ func (r *keptReplica) reopen() {
 	r.check(r.Filter)
 }
 
-// TestKeptReplica covers a copy that keeps its hashes: it takes changes, grows by itself in mid-set,
-// tells its own changes to a replica of its own, and remains where it is in the other history, whatever
-// becomes of its file.
+// TestKeptReplica: a replica that keeps its hashes takes changes, even if it must grow meanwhile. It can
+// have a second replica, which takes its changes. It keeps its position in the history that it follows
+// when it is closed, rebuilt, sealed or copied.
 func TestKeptReplica(t *testing.T) {
 	needsReplacing(t)
 	ctx := context.Background()
@@ -126,7 +128,7 @@ func TestKeptReplica(t *testing.T) {
 		must(t, err)
 		own := r.ownPosition()
 		if own.Descent == r.f.Position().Descent || !r.Classes().IsZero() || r.Position() != r.f.Position() {
-			t.Fatalf("it is at %v, by itself at %v, with classes %v", r.Position(), own, r.Classes())
+			t.Fatalf("the replica is at %v, in its own history at %v, with classes %v", r.Position(), own, r.Classes())
 		}
 		s := mustOpen(t, second, nil)
 		capacity := r.Cap()
@@ -138,7 +140,7 @@ func TestKeptReplica(t *testing.T) {
 			r.apply()
 			set := mustChanges(t, r.Filter, own, Classes{})
 			own, err = s.Apply(ctx, bytes.NewReader(set))
-			if errors.Is(err, ErrFull) { // it does not grow
+			if errors.Is(err, ErrFull) { // the second replica does not grow
 				must(t, s.Close())
 				own, err = r.Snapshot(ctx, second)
 				must(t, err)
@@ -154,12 +156,12 @@ func TestKeptReplica(t *testing.T) {
 			case 0:
 				r.reopen()
 			case 1:
-				must(t, r.Rebuild(ctx, nil)) // it has what its own history means
+				must(t, r.Rebuild(ctx, nil)) // uses the history of the replica
 				r.check(r.Filter)
 			case 2:
 				must(t, r.Seal(ctx))
 				r.reopen()
-			case 3: // go on with a copy of the copy, which follows it and not the filter
+			case 3: // a copy of the replica follows the replica, and not the filter
 				at, copied := mustSnapshotWithHashes(t, r.Filter)
 				if c := mustOpenReadOnly(t, copied, nil); at != r.ownPosition() || c.Position() != at || c.Len() != r.Len() {
 					t.Errorf("a copy at %v is at %v with %d keys", at, c.Position(), c.Len())
@@ -167,14 +169,13 @@ func TestKeptReplica(t *testing.T) {
 			}
 		}
 		if r.Cap() == capacity {
-			t.Error("it has not grown")
+			t.Error("the replica has not grown")
 		}
 	}
 }
 
-// TestDepartInRebuild: the new file follows no history if the old one has departed since
-// the instant for which it is built. It is an ordinary filter that keeps its hashes, and tells how it
-// has changed since it was a replica.
+// TestDepartInRebuild: if a replica departs during a Rebuild, the new file follows no history. It is an
+// ordinary filter that keeps its hashes, and it has the changes since it was a replica.
 func TestDepartInRebuild(t *testing.T) {
 	needsReplacing(t)
 	r := newKeptReplica(t, 8, &Options{Capacity: 2000, KeepChanges: time.Hour})
@@ -191,10 +192,10 @@ func TestDepartInRebuild(t *testing.T) {
 	for range 2 {
 		p := r.Position()
 		if !departed || p.Descent == r.at.Descent || p != r.ownPosition() || r.DurableSeq() != seq || r.DurableOps() == 0 || r.Len() != r.f.Len()+1 {
-			t.Errorf("it is at %v, with sequence %d, not %d, and %d keys", p, r.DurableSeq(), seq, r.Len())
+			t.Errorf("the filter is at %v, with sequence %d, not %d, and %d keys", p, r.DurableSeq(), seq, r.Len())
 		}
 		if _, err := r.Apply(context.Background(), new(bytes.Buffer)); !errors.Is(err, ErrNotReplica) {
-			t.Errorf("it takes changes: %v", err)
+			t.Errorf("Apply: %v", err)
 		}
 		if changed, to, err := changesOf(t, r.Filter, own, Classes{}); err != nil || to != p || len(changed) < 100 {
 			t.Errorf("%d changes to %v, %v", len(changed), to, err)
@@ -210,8 +211,8 @@ func TestDepartInRebuild(t *testing.T) {
 	}
 }
 
-// TestKeptReplicaDoesNotExpire: in a replica, keys leave by the changes alone, until it is a filter of
-// its own.
+// TestKeptReplicaDoesNotExpire: in a replica, keys do not expire by themselves, but only by changes of
+// the filter. They do once the replica is a filter of its own.
 func TestKeptReplicaDoesNotExpire(t *testing.T) {
 	clock := setFakeClock(t)
 	f, _ := mustCreate(t, expiring(time.Hour))
@@ -221,13 +222,13 @@ func TestKeptReplicaDoesNotExpire(t *testing.T) {
 	clock.add(2 * time.Hour)
 	r := mustOpen(t, path, nil)
 	n, err := r.expireDue(context.Background(), 0)
-	must(t, errors.Join(err, r.Close())) // which would make the last sweep
+	must(t, errors.Join(err, r.Close())) // in an ordinary filter, Close lets keys expire, too
 	r = mustOpen(t, path, nil)
 	if n != 0 || r.Len() != 100 || r.Position() != f.Position() {
-		t.Errorf("%d keys have left, %d are there, at %v", n, r.Len(), r.Position())
+		t.Errorf("%d keys have expired, %d are left, at %v", n, r.Len(), r.Position())
 	}
 	mustExpireNow(t, r, 100)
 	if r.Position().Descent == f.Position().Descent {
-		t.Error("it follows on after an operation of its own")
+		t.Error("the replica still follows the filter after an operation of its own")
 	}
 }

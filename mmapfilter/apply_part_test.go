@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// mustApplyInPart makes a replica that keeps its hashes, and has some changes of a set.
+// mustApplyInPart returns a replica that keeps its hashes and has only some changes of a set.
 func mustApplyInPart(t *testing.T) *keptReplica {
 	r := newKeptReplica(t, 3, &Options{Capacity: 5000, KeepHashes: true})
 	r.operate(500, 1)
@@ -29,8 +29,8 @@ func mustApplyInPart(t *testing.T) *keptReplica {
 	return r
 }
 
-// TestPartOfASet covers K9: Merge and Repair would make an ordinary filter of a replica, and refuse one
-// that has some changes of a set, also if only the log says so; and the replica goes on.
+// TestPartOfASet covers K9: Merge and Repair would turn a replica into an ordinary filter. They refuse a
+// replica that has only some changes of a set, even if only the log says so. The replica stays as it is.
 func TestPartOfASet(t *testing.T) {
 	ctx := context.Background()
 	for name, rest := range map[string]func(r *keptReplica) string{
@@ -53,7 +53,7 @@ func TestPartOfASet(t *testing.T) {
 		}
 		for _, to := range []string{path, filepath.Join(t.TempDir(), "merged")} {
 			if err := Merge(ctx, to, nil, path); !errors.Is(err, ErrApplying) {
-				t.Errorf("%s: merged: %v", name, err)
+				t.Errorf("%s: Merge: %v", name, err)
 			}
 		}
 		r.check(mustOpen(t, path, nil))

@@ -20,8 +20,8 @@ func mustChanges(t testing.TB, f *Filter, since Position, replica Classes) []byt
 	return b.Bytes()
 }
 
-// mustBeAt checks that a replica has the keys of a filter, which has these copies of
-// keys.
+// mustBeAt checks that a replica has the position of a filter, and the keys with their numbers of
+// copies.
 func mustBeAt(t testing.TB, replica, f *Filter, keys map[uint64]uint64) {
 	t.Helper()
 	if replica.Position() != f.Position() {
@@ -50,8 +50,7 @@ func mustBeAt(t testing.TB, replica, f *Filter, keys map[uint64]uint64) {
 	}
 }
 
-// anyChanges returns the changes of a filter, whole or by class, from its own process or from one that
-// reads its file.
+// anyChanges returns the changes of a filter, by hash or by class, from its writer or from a reader.
 func anyChanges(t testing.TB, rng *rand.Rand, f *Filter, path string, since Position, classes Classes) []byte {
 	t.Helper()
 	if rng.IntN(2) == 0 {
@@ -64,10 +63,10 @@ func anyChanges(t testing.TB, rng *rand.Rand, f *Filter, path string, since Posi
 	return mustChanges(t, f, since, classes)
 }
 
-// TestApplyRandomHistories takes a snapshot of a filter with a random history, in which keys lean, stray
-// deletes come, and rebuilds; and applies its changes, as a whole or by class. The replica has the
-// multiset and the sequence of the filter each time, also if it is closed, sealed, copied, or read by
-// another process in between.
+// TestApplyRandomHistories applies the changes of a filter, by hash or by class, to a snapshot of it.
+// The filter has a random history, in which InsertUnique leaves keys out, and some deletes are of keys
+// that it does not have. After each set of changes, the replica must have the multiset and the sequence
+// of the filter, even if it is closed, sealed, copied or read by a reader in between.
 func TestApplyRandomHistories(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(6) {
@@ -139,8 +138,8 @@ func TestApplyRandomHistories(t *testing.T) {
 	}
 }
 
-// TestApplyKeepsForeignFiles covers a file that has the name of the set, and is none; and a set that is
-// left beside another filter.
+// TestApplyKeepsForeignFiles: Apply does not overwrite a file of another kind with the name NAME.apply.
+// A set that was left there is removed, also if a snapshot replaces the filter.
 func TestApplyKeepsForeignFiles(t *testing.T) {
 	ctx := context.Background()
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
@@ -159,7 +158,7 @@ func TestApplyKeepsForeignFiles(t *testing.T) {
 		must(t, r.Close())
 		r = mustOpen(t, path, nil)
 		if _, err := os.Stat(path + ".apply"); err == nil {
-			t.Errorf("%q is still there", left)
+			t.Errorf("NAME.apply with %q still exists", left)
 		}
 	}
 	must(t, r.Close())
@@ -167,11 +166,12 @@ func TestApplyKeepsForeignFiles(t *testing.T) {
 	_, err := f.Snapshot(ctx, path)
 	must(t, err)
 	if _, err := os.Stat(path + ".apply"); err == nil {
-		t.Error("a snapshot has left the set of the filter that it replaces")
+		t.Error("a snapshot has left NAME.apply of the filter that it replaced")
 	}
 }
 
-// mustHavePart returns a replica with a part of a set: the copies of some keys have no room in it.
+// mustHavePart returns a replica with a part of a set, because it has no room for the copies of some
+// keys.
 func mustHavePart(t *testing.T) (replica *Filter, path string) {
 	t.Helper()
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepChanges: time.Hour})
@@ -189,8 +189,8 @@ func mustHavePart(t *testing.T) (replica *Filter, path string) {
 	return replica, path
 }
 
-// TestInstallRefusesPart: a replica that has some changes of a set leaves NAME.apply behind if it gets
-// another name, and would take no changes any more. So it is not installed.
+// TestInstallRefusesPart: Install refuses a replica that has only some changes of a set. With another
+// name it would have no NAME.apply, and could take no more changes.
 func TestInstallRefusesPart(t *testing.T) {
 	replica, path := mustHavePart(t)
 	must(t, replica.Close())
@@ -204,15 +204,15 @@ func TestInstallRefusesPart(t *testing.T) {
 	}
 }
 
-// TestPartCountsNothing: while a replica has a part of a set, its file counts changes, in the order of
-// their hashes. A program that took this count for one of operations would skip operations that are not
-// done.
+// TestPartCountsNothing: while a replica has a part of a set, the operation number in its file counts
+// changes, in the order of their hashes. No call must return this number: a program that took it for a
+// number of operations would skip operations that were not done.
 func TestPartCountsNothing(t *testing.T) {
 	ctx := context.Background()
 	replica, path := mustHavePart(t)
 	must(t, replica.Checkpoint(ctx))
 	if n := replica.open.Load().newest().Operation(); n == 0 {
-		t.Fatal("no change is done")
+		t.Fatal("no change was applied")
 	}
 	has := func(what string, seq, ops uint64) {
 		if seq != 0 || ops != 0 {
@@ -224,7 +224,7 @@ func TestPartCountsNothing(t *testing.T) {
 	has("a reader", reader.DurableSeq(), reader.DurableOps())
 	left, lost := abandon(t, replica, path), abandon(t, replica, path)
 	must(t, replica.Close())
-	for range 2 { // and when it is clean
+	for range 2 { // the file is live, and then clean
 		found, err := Recover(left)
 		must(t, err)
 		has("recovered", found.UserSeq, found.Operations)

@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A replicaRun has a replica, to which something is done between two sets of changes.
+// A replicaRun has a replica, which is used in some way between two sets of changes.
 type replicaRun struct {
 	*testing.T
 	f    *Filter
@@ -30,11 +30,12 @@ func (r *replicaRun) reopen(o *OpenOptions) error {
 	return err
 }
 
-// replicaUses has what each feature does to a replica (pairs.md), and the error that it must have.
+// replicaUses says for each feature (pairs.md) how to use it with a replica, and which error this must
+// return.
 var replicaUses = map[string]struct {
 	do      func(r *replicaRun) error
 	want    error
-	departs bool // it is a filter of its own then
+	departs bool // the replica then is a filter of its own
 }{
 	"KeepHashes":   {func(r *replicaRun) error { return r.reopen(&OpenOptions{RequireHashes: true}) }, ErrNoHashes, false},
 	"ExpireBefore": {func(r *replicaRun) error { _, err := r.f.ExpireBefore(r.Context(), time.Unix(1, 0)); return err }, ErrNoHashes, false},
@@ -93,7 +94,7 @@ var replicaUses = map[string]struct {
 	"SyncAt": {func(r *replicaRun) error { return r.f.SyncAt(5) }, nil, true},
 }
 
-// look has another process follow the file at rest.
+// look closes the replica, looks keys up by a follower, and opens the replica again.
 func (r *replicaRun) look(o *OpenOptions) error {
 	if err := r.f.Close(); err != nil {
 		return err
@@ -107,15 +108,16 @@ func (r *replicaRun) look(o *OpenOptions) error {
 	return r.reopen(nil)
 }
 
-// TestReplicaPairs does something else to a replica between two sets of changes (K9). The replica takes
-// the second set, unless it has become a filter of its own; what is refused changes nothing.
+// TestReplicaPairs uses each feature with a replica between two sets of changes (K9). The replica takes
+// the second set, unless it has become a filter of its own. A refused call changes nothing.
 func TestReplicaPairs(t *testing.T) {
 	t.Run("without hashes", func(t *testing.T) { replicaPairs(t, false) })
 	t.Run("with hashes", func(t *testing.T) { replicaPairs(t, true) })
 }
 
-// departsWithHashes says what only a replica that keeps its hashes can do, and that it follows no
-// history then. The rest of what replicaUses refuses it can do as well, and follows on.
+// departsWithHashes has the uses that only a replica with hashes allows, and after which it follows no
+// history. A replica with hashes also allows all other uses that fail in replicaUses, and then still
+// follows.
 var departsWithHashes = map[string]bool{"ExpireBefore": true, "Merge": true, "Repair": true}
 
 func replicaPairs(t *testing.T, kept bool) {
@@ -155,7 +157,7 @@ func replicaPairs(t *testing.T, kept bool) {
 			to, err := r.f.Apply(context.Background(), bytes.NewReader(second))
 			if use.departs {
 				if p := r.f.Position(); !errors.Is(err, ErrNotReplica) || p.Descent == f.Position().Descent || p.IsZero() == kept {
-					t.Errorf("it is at %v, and takes changes: %v", r.f.Position(), err)
+					t.Errorf("the filter is at %v; Apply: %v", r.f.Position(), err)
 				}
 				return
 			}
