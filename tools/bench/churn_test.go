@@ -65,8 +65,9 @@ func TestChurnRows(t *testing.T) {
 	}
 }
 
-// TestChurnCostAround checks that the cost at a turnover is the median of the five turnovers around it;
-// near an end, of the first or last five; and of half of them if there are few turnovers.
+// TestChurnCostAround checks that the cost at a turnover is the median of the five turnovers around it.
+// Near an end, it is the median of the first or last five. If there are few turnovers, it is the median
+// of half of them.
 func TestChurnCostAround(t *testing.T) {
 	r := &churnResult{}
 	for i := range 20 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// mapFilter is a filter without false positives. It refuses keys that it has no room for.
+// mapFilter is a filter without false positives, which refuses keys that it has no room for.
 func mapFilter(room int, seed uint64) *Filter {
 	has := map[string]bool{}
 	return &Filter{
@@ -47,8 +47,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// exercise does all that there is to do with a filter for n keys, which must be more than a
-// block.
+// exercise calls every function of a filter for n keys. n must be more than a block.
 func exercise(t *testing.T, f *Filter, n uint64) {
 	t.Helper()
 	defer func() {
@@ -57,7 +56,7 @@ func exercise(t *testing.T, f *Filter, n uint64) {
 		}
 	}()
 	if got := f.Size(); got != int64(16*n) {
-		t.Errorf("it has %d bytes", got)
+		t.Errorf("the filter has %d bytes", got)
 	}
 	for _, c := range []struct {
 		name     string
@@ -89,7 +88,7 @@ func TestLocal(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One key is refused; later ones are not tried.
+	// If a key is refused, later keys must not be tried.
 	tried := uint64(0)
 	picky := &Filter{Insert: Until(func([]byte) bool { tried++; return tried != BlockKeys+6 })}
 	if c, err := picky.Add(0, 3*BlockKeys); err != nil || c.Keys != BlockKeys+5 || tried != BlockKeys+6 {

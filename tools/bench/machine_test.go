@@ -93,7 +93,7 @@ func TestCommit(t *testing.T) {
 		t.Skip("NOT TESTED: the commit of a run, for there is no git here")
 	}
 	if got := commitOf(dir); got != "" {
-		t.Errorf("%q, where nothing is under version control", got)
+		t.Errorf("%q, in a directory that is not under version control", got)
 	}
 	git("init", "-q")
 	write("file")
@@ -117,7 +117,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// TestPages reads what Linux says about this program itself.
+// TestPages reads what Linux reports about the pages of this program.
 func TestPages(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
@@ -125,7 +125,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("the pages of this program: %q", got)
 	}
 	if got := pagesOf("/nothing/there"); got != "" {
-		t.Errorf("the pages of what is not mapped: %q", got)
+		t.Errorf("the pages of a file that is not mapped: %q", got)
 	}
 }
 

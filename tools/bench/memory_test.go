@@ -28,7 +28,7 @@ func TestMemoryRows(t *testing.T) {
 	want(t, rows, "default")
 }
 
-// TestServeRows: each command has a rate, in each row.
+// TestServeRows checks that each command has a rate in each row.
 func TestServeRows(t *testing.T) {
 	for _, name := range []string{"redis-server", "redis-benchmark", "taskset"} {
 		if _, err := exec.LookPath(name); err != nil {

@@ -21,7 +21,7 @@ func number(t *testing.T, cell string) float64 {
 // an item are those of the paper, apart from the head of our files.
 func TestPaperTable3(t *testing.T) {
 	rows := short(t, "paper", "-asks", "200000", "-size", "192KiB")
-	head := 8 * 42000.0                                                  // and the overflow area
+	head := 8 * 42000.0                                                  // in bits, with the stash and the checksums
 	for name, c := range map[string]struct{ least, most, bits float64 }{ // rate in %
 		"CF": {0.13, 0.24, 12.65}, "ss-CF": {0.06, 0.13, 12.65}, "Compact": {0.15, 0.25, 12.30}, "BF": {0.14, 0.26, 13},
 		"blk-BF": {0.20, 0.60, 13},

@@ -21,14 +21,14 @@ func TestReplicasRows(t *testing.T) {
 	}
 }
 
-// TestBehind checks how far a replica is behind, which follows from the moments of both.
+// TestBehind checks how far a replica is behind, as computed from the moments of primary and replica.
 func TestBehind(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	primary := []moment{{at(10), 100}, {at(11), 110}, {at(12), 120}, {at(13), 130}}
 	position := func(n uint64) replica.Stats { return replica.Stats{Position: mmapfilter.Position{Number: n}} }
 	r := Tracked{
 		Before: position(90), After: replica.Stats{Position: mmapfilter.Position{Number: 110}, Sets: 1, ChangeBytes: 50},
-		Moments: []moment{{at(9), 90}, {time.Unix(12, 5e8), 100}, {at(20), 110}}, // of which two are not beside changes
+		Moments: []moment{{at(9), 90}, {time.Unix(12, 5e8), 100}, {at(20), 110}}, // the primary changes only at the second
 	}
 	want := []string{"1", "2.50", "20", "20", "20", "1.50", "1.50", "1.50"}
 	for i, cell := range r.cells(primary) {

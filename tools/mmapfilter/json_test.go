@@ -14,8 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestJSONTable checks that the table of doc.go lists exactly the names in the objects of
-// --json, in order, with the commands that print them.
+// TestJSONTable checks that the table in doc.go lists exactly the names in the objects of --json, in
+// order, with the commands that print these objects.
 func TestJSONTable(t *testing.T) {
 	commands := make(map[string][]string) // by name
 	for command, objects := range map[string][]any{
@@ -42,7 +42,7 @@ func TestJSONTable(t *testing.T) {
 		got = append(got, row[1]+": "+row[2])
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the table has\n%s\nand the objects\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the table has\n%s\nbut the objects have\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -80,8 +80,8 @@ func jsonNames(t *testing.T, object reflect.Type) (names []string) {
 	return names
 }
 
-// TestDescribeState covers states that scripts cannot produce, such as a writer that dies while
-// info looks.
+// TestDescribeState checks the descriptions of states, also of states that scripts cannot produce, such
+// as that of a writer that dies while info reads the file.
 func TestDescribeState(t *testing.T) {
 	for want, s := range map[string]mmapfilter.Stats{
 		"sealed, generation 1":                       {State: "sealed", Generation: 1},
@@ -95,8 +95,8 @@ func TestDescribeState(t *testing.T) {
 	}
 }
 
-// TestSizeTable compares the table of builds at a given time a key with what size prints for each
-// filter alone (testdata/size.txt).
+// TestSizeTable checks the table of size, for a build that takes 20 ns a key. Its numbers are those that
+// size prints for each filter alone, in testdata/size.txt.
 func TestSizeTable(t *testing.T) {
 	var out bytes.Buffer
 	noError(t, printSizes(&out, mmapfilter.Options{}, 20e-9))

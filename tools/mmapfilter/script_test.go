@@ -230,7 +230,7 @@ func command(args []string, input string) (out string, err error) {
 			out += strconv.Itoa(i) + "\n"
 		}
 		return "", errors.Join(err, err1, os.WriteFile(args[last+1], []byte(out), 0o666))
-	case "dead": // from to: adds the input to from; to becomes what a writer that is killed then leaves
+	case "dead": // from to: adds keys to the filter from; the filter to becomes what a writer leaves that is killed then
 		return "", leaveDead(args[0], args[1], input)
 	case "held": // filter command: runs the command while the filter is open for writing
 		filter, err := mmapfilter.Open(args[0], nil)
@@ -246,7 +246,7 @@ func command(args []string, input string) (out string, err error) {
 		}
 		defer os.Unsetenv(name)
 		return command(args[1:], input)
-	case "link": // from to: creates to, a symbolic link to from
+	case "link": // target name: creates a symbolic link
 		return "", os.Symlink(args[0], args[1])
 	case "mkdir":
 		return "", os.Mkdir(args[0], 0o777)
@@ -353,7 +353,7 @@ func fileCommand(name string, args []string) (out string, err error) {
 	return "", fmt.Errorf("no command %s", name)
 }
 
-// leaveDead adds keys to the filter from. The filter to becomes what a process that is killed then would
+// leaveDead adds keys to the filter at from. At to, it writes what a process that is killed then would
 // leave of the filter and its log. The two paths may be equal.
 func leaveDead(from, to, keys string) error {
 	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 128 << 10})

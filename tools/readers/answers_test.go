@@ -82,8 +82,8 @@ func readVectors(t *testing.T, path string) (keys, hashes, answers []byte) {
 	return keys, hashes, answers
 }
 
-// TestHash compares the readers' XXH3 with another implementation, for all lengths that XXH3 treats in a
-// way of their own, and longer ones.
+// TestHash compares the readers' XXH3 with another implementation, for all lengths for which XXH3 has
+// code of its own, and for longer ones.
 func TestHash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, 1<<20)

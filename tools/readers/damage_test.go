@@ -90,7 +90,7 @@ func sign(superblock []byte) {
 	binary.LittleEndian.PutUint32(superblock[end:], crc32.Checksum(superblock[:end], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// makeReplica makes a snapshot of a filter that keeps its hashes. The snapshot has a position.
+// makeReplica makes a snapshot of a filter that keeps its hashes. Such a snapshot is a replica.
 func makeReplica(t *testing.T, snapshot func(*mmapfilter.Filter, context.Context, string) (mmapfilter.Position, error)) (path string) {
 	t.Helper()
 	dir := t.TempDir()

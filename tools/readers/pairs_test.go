@@ -62,7 +62,7 @@ for path in sys.argv[2:]:
 	})
 }
 
-// install replaces the file to by the file from.
+// install installs the file at from in the place of the file at to.
 func install(from, to string) error {
 	f, err := mmapfilter.Install(context.Background(), from, to, nil)
 	if err != nil {

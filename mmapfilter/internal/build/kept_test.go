@@ -58,7 +58,7 @@ type keptMaker struct {
 	now     uint64
 	items   map[uint64][]int  // by hash, the ages of the items that the history means (K7), the oldest first
 	held    map[uint64]uint64 // by hash, the number of items in the filter file, from the item effects
-	strays  uint64            // items that strays have removed
+	strays  uint64            // items of other hashes that stray deletes have removed
 	there   []uint64          // all hashes that were inserted, repeated ones too; some have no items any more
 }
 
@@ -69,8 +69,8 @@ var agesBySecond = &Ages{
 	Tail: func(time uint64) int { return min(int(time/hashes.TimeStep), keptAges-1) },
 }
 
-// newKept writes a file whose base has base random items, of the first ages, and items of hash 1 with
-// the ages ofOne.
+// newKept writes a file of hashes. Its base has some random items, of the first ages, and items of hash
+// 1 with the given ages.
 func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
 	t.Helper()
 	const ages = 4
@@ -500,7 +500,7 @@ func TestBuildKept(t *testing.T) {
 }
 
 // TestOnlyInserts checks that a tail of inserts only is recognised, because its items need not be
-// counted then. Every operation that may add an item must be in the range of the ages.
+// counted then. The last age must end at the last operation that may add an item.
 func TestOnlyInserts(t *testing.T) {
 	for op, want := range map[layout.Op]bool{layout.Insert: true, layout.Delete: false, layout.AtLeastOne: false} {
 		k := newKept(t, 1, 100)

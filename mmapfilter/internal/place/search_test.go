@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// A countedTable counts what a placer does with a table.
+// A countedTable notes what a placer does with a table.
 type countedTable struct {
 	layout.Table
 	searched map[uint64]bool // lines whose items a search has listed

@@ -10,8 +10,9 @@ import (
 
 // TestGrowth covers K5: a filter grows when it has 90 % of its capacity, or no room for an insert. It
 // shrinks if its capacity is above 65,536 and it has less than an eighth of that, but only once its
-// items and the operations since the last rebuild are an eighth or more, since it may be about to be
-// filled. The new capacity depends on the items that the history means, not on those in the file.
+// items and the operations since the last rebuild are together an eighth of the capacity or more. Before
+// that, it may be about to be filled. The new capacity depends on the items that the history means, not
+// on those in the file.
 func TestGrowth(t *testing.T) {
 	w := newRunOf(t, tabletest.Shape.CreateKeeping).job.Old.Writer
 	w.Compact(1 << 62)
@@ -48,7 +49,7 @@ func TestGrowth(t *testing.T) {
 		{1, 180, 180, 1, true, false, false},
 		{101, 202, 202, 12, true, false, false},
 		{102, 102, 204, 12, false, false, false},
-		{8 * 91, 8 * 91, 2 * 8 * 91, 91, false, false, false}, // small anyway
+		{8 * 91, 8 * 91, 2 * 8 * 91, 91, false, false, false}, // too small to shrink
 		{64*91 - 1, 64*91 - 1, 2 * (64*91 - 1), 727, false, false, false},
 		{64 * 91, 64 * 91, 2 * 64 * 91, 728, false, false, true},
 		{LeastShrunk, LeastShrunk, 2 * LeastShrunk, LeastShrunk / 8, false, false, true},

@@ -112,7 +112,7 @@ func (r *run) insert(number uint64) {
 	}
 }
 
-// has checks that the file in use has the keys of the numbers from from to to-1.
+// has checks that the file in use has the keys of the numbers in [from, to).
 func (r *run) has(from, to uint64) {
 	r.Helper()
 	for number := from; number < to; number++ {

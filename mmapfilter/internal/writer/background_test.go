@@ -29,7 +29,7 @@ func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
 	t.Helper()
 	files, err := osfile.OpenFiles(path)
 	must(t, err)
-	files.RequireHashes = true // if there are any
+	files.RequireHashes = true // if the filter keeps hashes
 	w, _, err := Open(files, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
 	must(t, err)
 	k := NewWork(files, w, interval)
@@ -99,7 +99,7 @@ func TestAsk(t *testing.T) {
 		for _, c := range []struct {
 			due
 			checkpoints uint64
-		}{{due{commit: true}, i}, {due{largerLog: true, commit: true}, i}, {due{room: wal.MinBytes}, i + 1}} { // more than there is
+		}{{due{commit: true}, i}, {due{largerLog: true, commit: true}, i}, {due{room: wal.MinBytes}, i + 1}} { // more room than there is
 			k.insert(t)
 			k.ask(c.due)
 			k.group.Wait()

@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// volumeLogs is a recovery.LogReader.
+// volumeLogs is a recovery.LogReader for the logs of a volume.
 type volumeLogs struct{ *tabletest.Volume }
 
 func (v volumeLogs) ReadLog(name recovery.LogName) ([]uint64, error) {

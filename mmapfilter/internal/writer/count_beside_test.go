@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Full makes tests try all that the gate tries.
+// Full makes tests run as long as in the gate.
 var Full = flag.Bool("full", false, "longer traces in TestExploreAll, more rounds in tests of schedules")
 
 // A countScene is an operation, store by store. least has, for each hash, the number of items of its

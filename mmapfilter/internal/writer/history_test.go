@@ -282,8 +282,8 @@ func TestHistoryIsLong(t *testing.T) {
 }
 
 // TestReplaceOfHistory covers K7: at the handover of a replacement, both files must have the same
-// history, but not the same items. If the histories differ, the replacement fails, and the old file goes
-// on.
+// history, but need not have the same items. If the histories differ, the replacement fails, and the old
+// file goes on.
 func TestReplaceOfHistory(t *testing.T) {
 	insert := func(w *Writer, hash uint64) {
 		t.Helper()

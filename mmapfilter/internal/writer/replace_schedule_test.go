@@ -202,7 +202,7 @@ func (c *crossing) eachDeath(do func(name string, p *pair)) {
 	all := c.pair
 	for n := c.begun; n <= len(all.stores); n++ {
 		if n > c.begun && all.stores[n-1].side == newFile {
-			continue // a lookup sees no difference
+			continue // lookups see no difference
 		}
 		to, s := oldFile, c.old
 		var stores [2][]wordStore
@@ -218,7 +218,7 @@ func (c *crossing) eachDeath(do func(name string, p *pair)) {
 		v := s.volume.crashed(c.files[to], stores[to])
 		other := &stage{TB: c.T, volume: v, w: mustWriter(c.T, v, wal.MinBytes), rng: s.rng, counts: maps.Clone(c.old.counts), keys: slices.Clone(c.old.keys)}
 		p.add(to, forLookups(v.file.stores))
-		for i := range p.spans { // the log has all deletes
+		for i := range p.spans { // the log has all deletes, so recovery makes them
 			p.spans[i].to = min(p.spans[i].to, n)
 		}
 		for h, from := range p.began {

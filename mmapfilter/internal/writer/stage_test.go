@@ -106,7 +106,7 @@ func newStageOn(tb testing.TB, volume *tabletest.Volume, lines, seed uint64) *st
 	return s
 }
 
-// do inserts an item, or deletes one that is in.
+// do inserts an item, or deletes a present one.
 func (s *stage) do(c change) {
 	s.Helper()
 	ok, err := true, error(nil)

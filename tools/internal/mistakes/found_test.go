@@ -100,7 +100,8 @@ var files = sync.OnceValue(func() map[string][]string {
 	return found
 })
 
-// checkOf returns the test with a name. Unless the test is in checks, only one file may have this name.
+// checkOf returns the test with the given name. Unless it is in checks, only one file may have such a
+// test.
 func checkOf(name string) (check, error) {
 	if c := checks[name]; c.found != nil {
 		return c, nil

@@ -111,7 +111,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// numbers returns the numbers from from to to-1, with a space before each.
+// numbers returns the numbers in [from, to), with a space before each.
 func numbers(from, to int) string {
 	var b strings.Builder
 	for n := from; n < to; n++ {
@@ -203,7 +203,7 @@ func TestLoadSwept(t *testing.T) {
 	s, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD CFa x", ":1")
 	parts := p.dump("CFa")
-	for _, after := range []time.Duration{-time.Second, time.Minute} { // before that, and after
+	for _, after := range []time.Duration{-time.Second, time.Minute} { // when the load is not old enough, and when it is
 		if got := p.load("CFb", parts[:1]); got != "+OK" {
 			t.Fatal(got)
 		}

@@ -24,9 +24,9 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// checkSystem reports what does not compile for a system, such as linux/amd64, in the module in root.
-// It checks types from the source of all that the module needs: to compile that takes many times as
-// long, for each system again.
+// checkSystem reports what does not compile for a system, such as linux/amd64, in the module in root. It
+// only checks types, from the source of the module and of all that it imports, because compiling all
+// this takes many times as long.
 func checkSystem(root, on string) (broken []string) {
 	goos, goarch, _ := strings.Cut(on, "/")
 	config := &packages.Config{Mode: packages.LoadTypes | packages.NeedDeps | packages.NeedModule, Dir: root, Tests: true,
@@ -39,7 +39,8 @@ func checkSystem(root, on string) (broken []string) {
 	return broken
 }
 
-// TestCompiles checks a module that compiles for one system only, for a reason in each kind of file.
+// TestCompiles checks a module that compiles for linux, but not for plan9, for a different reason in
+// each file.
 func TestCompiles(t *testing.T) {
 	dir := t.TempDir()
 	write(dir, map[string]string{
