@@ -65,9 +65,8 @@ func TestChurnRows(t *testing.T) {
 	}
 }
 
-// TestChurnCostAround checks that the cost at a turnover is the median of the five turnovers around it.
-// Near an end, it is the median of the first or last five. If there are few turnovers, it is the median
-// of half of them.
+// TestChurnCostAround checks that the cost at a turnover is the median of the five turnovers around it,
+// or at an end of the first or last five. Of few turnovers, half are taken.
 func TestChurnCostAround(t *testing.T) {
 	r := &churnResult{}
 	for i := range 20 {

@@ -10,8 +10,8 @@ func reads(l *limit) map[string]func(int) uint64 {
 	return map[string]func(int) uint64{"prefetched": l.prefetched, "plain": l.plain, "chain": l.chain}
 }
 
-// TestLimitCounts counts reads: a loop returns the sum of the first words of the lines that it reads. It
-// must read as many lines as it was told to, and each line about equally often.
+// TestLimitCounts counts reads by the sum of the words read, which a loop returns. A loop must read as
+// many lines as it was told to, and each line about equally often.
 func TestLimitCounts(t *testing.T) {
 	const lines, n = 64, 100_000
 	words := make([]uint64, lines*lineWords)

@@ -62,8 +62,8 @@ func (m *model) copies(id int) uint64 {
 }
 
 // streamOf returns the stream that changes a key. All keys of a class have the same stream, so that
-// their operations have an order. A rebuild changes the classes. So if a file keeps its hashes, its
-// streams do not depend on classes; its rate is so low that hardly any two keys have the same class.
+// their operations have an order. A rebuild changes the classes. So streams do not depend on classes if
+// a file keeps its hashes; then its rate is so low that hardly any two keys have the same class.
 func (m *model) streamOf(id int) int {
 	if m.keeps() {
 		return same(id) % streams
@@ -84,11 +84,11 @@ func (p *process) uncertain() map[int]bool {
 	return keys
 }
 
-// resolve finds out which of the operations that had not returned when a writer died were done. Then it
-// makes the states of the keys certain: the file has just been recovered, so all that it has is durable.
-// Every operation that returned must have been done (C2), no operation twice, and none that was not
-// issued. Of the operations of a stream that were issued and did not return, a prefix may have been
-// done. The others stay issued; the next writer repeats them. resolve can be killed and run again.
+// resolve finds out which operations were done of those that had not returned when a writer died. Then
+// it makes the states of the keys certain, since all in a file that was just recovered is durable. Every
+// operation that returned must have been done (C2), none twice, and none that was not issued. Of the
+// others in a stream, a prefix may have been done. The rest stay issued, and the next writer repeats
+// them. resolve can be killed and run again.
 func (m *model) resolve(f *mmapfilter.Filter) bool {
 	done := f.DurableSeq() + f.DurableOps()
 	returned, issued := m.returnedOps(), m.issuedOps()

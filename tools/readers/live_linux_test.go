@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLocks checks what the locks of a live file mean. If a process has a lock on byte 1, the file may
-// be read. If it has locks on other bytes only, it is recovering the file or about to recover it.
+// TestLocks checks what locks of a live file mean: with a lock on byte 1, the file may be read; with
+// locks on other bytes only, a process is recovering the file or about to.
 func TestLocks(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		path := filepath.Join(t.TempDir(), "x.mmf")

@@ -21,9 +21,9 @@ func TestListsSoMuch(t *testing.T) {
 	}
 }
 
-// TestClassSums covers K6: the sums of items do not depend on the order of the items, and are equal to
-// the sums of a table with the same items. If an item is added or missing, the sums of one piece differ.
-// If an item is replaced by another one, sums differ, too.
+// TestClassSums covers K6: the sums of items do not depend on their order, and are equal to those of a
+// table with the same items. An item more or less changes the sums of one piece. Sums also differ if an
+// item is replaced by another one.
 func TestClassSums(t *testing.T) {
 	const pieces = 5
 	for _, s := range tabletest.OneEach() {

@@ -32,9 +32,9 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestJoinByTime joins ages of a filter whose items expire by themselves. There must not be more ages
-// than a base can have. Items of the same age must expire together, and items of different ages must
-// not. A time in the future must become about the time of the rebuild.
+// TestJoinByTime joins ages of a filter whose items expire by themselves. There must be no more ages
+// than a base can have. Exactly the items of the same age must expire together. A time in the future
+// must become about the time of the rebuild.
 func TestJoinByTime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {

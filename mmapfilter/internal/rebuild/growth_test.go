@@ -9,10 +9,9 @@ import (
 )
 
 // TestGrowth covers K5: a filter grows when it has 90 % of its capacity, or no room for an insert. It
-// shrinks if its capacity is above 65,536 and it has less than an eighth of that, but only once its
-// items and the operations since the last rebuild are together an eighth of the capacity or more. Before
-// that, it may be about to be filled. The new capacity depends on the items that the history means, not
-// on those in the file.
+// shrinks if it has less than an eighth of a capacity above 65,536, but only once its items and the
+// operations since the last rebuild are together an eighth of it or more. Before that, it may be about
+// to be filled. The new capacity depends on the items that the history means, not on those in the file.
 func TestGrowth(t *testing.T) {
 	w := newRunOf(t, tabletest.Shape.CreateKeeping).job.Old.Writer
 	w.Compact(1 << 62)
@@ -21,7 +20,7 @@ func TestGrowth(t *testing.T) {
 			t.Fatal(done, err)
 		}
 	}
-	pass := func(used uint64) { // inserts and deletes another key, until there are so many items and operations
+	pass := func(used uint64) { // inserts and deletes a key, up to so many items and operations
 		for w.Len()+w.Tail() < used {
 			if err := w.Insert(hashOf(1000)); err != nil {
 				t.Fatal(err)
@@ -38,7 +37,7 @@ func TestGrowth(t *testing.T) {
 	pass(LeastShrunk / 8)
 	for _, c := range []struct {
 		capacity   uint64
-		next, full uint64 // the next capacity for 90 items; the same if an insert found no room
+		next, full uint64 // next capacity for 90 items, and if an insert found no room
 		compacts   uint64
 		inserted   bool // a rebuild is due after an insert
 		deleted    bool // a rebuild is due after a delete

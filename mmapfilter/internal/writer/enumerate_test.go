@@ -41,11 +41,10 @@ func (l *timeline) value(word uint64, time int) uint64 {
 
 // An enumeration goes through all schedules of one lookup beside a writer: before each load of the
 // lookup, any number of stores may have been done.
-//
 // A lookup cannot tell schedules apart in which each load returns the same value. So it runs once for
-// all such schedules, as if each load came as early as it can have returned its value. If a load came
-// later, the next loads could only return fewer different values. The enumeration goes depth first over
-// the values that the next load may return.
+// all of them, as if each load came as early as it can have returned its value: after a later load, the
+// next loads have no more values to return. The enumeration goes depth first over the values that the
+// next load may return.
 //
 // A lookup that begins again only remembers how many times it has begun, and how many counters it reads.
 // So of lookups that begin again in the same way, only the earliest goes on, for all of them, unless
@@ -54,7 +53,7 @@ type enumeration struct {
 	*timeline
 	table    layout.Table
 	hash     uint64
-	from, to int                    // the times of the first load, at the earliest, and of the last, at the latest
+	from, to int                    // the earliest time of the first load, and the latest of the last
 	hidden   func(word uint64) bool // reports words that the lookup reads as 0
 	keep     func(word uint64) bool // reports words that are loaded once: later loads return the same value
 	apart    bool
@@ -63,7 +62,7 @@ type enumeration struct {
 	missed []load // the loads of a schedule with the answer "absent"
 
 	loads   []load
-	begun   int // how many of the loads come before the lookup begins again; they keep their values
+	begun   int // the loads before the lookup begins again; they keep their values
 	waiting []beginning
 }
 
@@ -91,8 +90,7 @@ const wordEpoch = layout.WordRuntime + layout.RuntimeEpoch
 func (e *enumeration) run() {
 	e.waiting = []beginning{{}}
 	for len(e.waiting) > 0 {
-		// Take the one that has begun the fewest times. No other can lead to the same beginning any
-		// more.
+		// Take the one that has begun the fewest times: no other leads to the same beginning now.
 		least := 0
 		for i, b := range e.waiting {
 			if b.epochs < e.waiting[least].epochs {

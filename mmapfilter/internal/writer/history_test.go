@@ -26,8 +26,7 @@ func newHistorian(tb testing.TB) *historian {
 	return &historian{t: tb, Writer: mustWriter(tb, small.Keeping(tb, 20), 1<<20)}
 }
 
-// newHistorianOnDisk does what newHistorian does, but in files, where NAME.hashes has room for many
-// operations.
+// newHistorianOnDisk is newHistorian with files. NAME.hashes has room for many operations.
 func newHistorianOnDisk(tb testing.TB, logBytes int64) *historian {
 	path := filepath.Join(tb.TempDir(), "f")
 	small.CreateKeeping(tb, path, 20)
@@ -67,8 +66,7 @@ func (h *historian) must(err error) {
 	}
 }
 
-// expect checks that the history has got the operation, or none if op is 0, and checks the numbers of
-// items, left-out keys and waiting deletes.
+// expect checks that the history has got an operation, or none if op is 0, and checks the other numbers.
 func (h *historian) expect(op layout.Op, hash, items, leftOut, waiting uint64) {
 	h.t.Helper()
 	if op != 0 {
@@ -149,7 +147,7 @@ func TestKnown(t *testing.T) {
 	h = newHistorian(t)
 	h.unique(1, true)
 	h.expect(layout.AtLeastOne, 1, 1, 0, 0)
-	h.unique(0, false) // hash 0 is not known, although free places of the table are 0
+	h.unique(0, false) // not known, although free places are 0
 	h.expect(layout.AtLeastOne, 0, 1, 1, 0)
 }
 
@@ -166,7 +164,7 @@ func TestNoHistory(t *testing.T) {
 	if n := h.protocol.Operations(); n != 4 || h.mu.known != nil {
 		t.Errorf("%d operations, known: %t", n, h.mu.known != nil)
 	}
-	if hashes, _, err := tap.Take(nil, nil, 10); len(hashes) != 3 || err != nil { // the tap has InsertUniques, since the new file may lack an item
+	if hashes, _, err := tap.Take(nil, nil, 10); len(hashes) != 3 || err != nil { // with InsertUniques, since the new file may lack an item
 		t.Errorf("%#x, %v", hashes, err)
 	}
 }
@@ -186,9 +184,9 @@ func newTap(tb testing.TB) *Tap {
 	return tap
 }
 
-// TestExpire covers K6 and K7: Expire deletes the given hashes, except those that other calls have
-// deleted meanwhile. The tap must not get deletes of Expire. If the filter has left-out keys, or the
-// item is gone, a delete of Expire must be in the history only.
+// TestExpire covers K6 and K7: Expire deletes the given hashes, except those that were deleted
+// meanwhile. Its deletes must not go to the tap. If the filter has left-out keys, or the item is gone, a
+// delete must be in the history only.
 func TestExpire(t *testing.T) {
 	h := newHistorian(t)
 	for _, hash := range []uint64{key, key, key, other, other} {
@@ -252,7 +250,7 @@ func TestHistoryIsLong(t *testing.T) {
 	h := newHistorianOnDisk(t, wal.MinBytes)
 	h.Compact(3)
 	repeat := func(n int) {
-		for range n { // neither adds an item, and each takes the other's place in the table of known hashes
+		for range n { // neither adds an item, and each takes the other's place in the table
 			_, err := h.InsertUnique(leaning)
 			h.must(err)
 			_, err = h.InsertUnique(leaning ^ 1<<16)
@@ -281,9 +279,8 @@ func TestHistoryIsLong(t *testing.T) {
 	}
 }
 
-// TestReplaceOfHistory covers K7: at the handover of a replacement, both files must have the same
-// history, but need not have the same items. If the histories differ, the replacement fails, and the old
-// file goes on.
+// TestReplaceOfHistory covers K7: at the handover of a replacement, the files need the same history, but
+// not the same items. If the histories differ, the replacement must fail, and the old file goes on.
 func TestReplaceOfHistory(t *testing.T) {
 	insert := func(w *Writer, hash uint64) {
 		t.Helper()

@@ -27,8 +27,8 @@ func TestSealStoresWhatIsInTheCache(t *testing.T) {
 	}
 }
 
-// sealAfterFailure runs a life up to the sync that fails, seals the file, and checks it after a power
-// loss. It reports whether a sync has failed.
+// sealAfterFailure runs a life up to the failing sync, seals the file, and checks it after a power loss.
+// It reports whether a sync has failed.
 func sealAfterFailure(t *testing.T, sectorBytes, failing int) bool {
 	t.Helper()
 	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 25, RemainderBits: 26}, 3)

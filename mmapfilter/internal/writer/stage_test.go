@@ -137,9 +137,8 @@ func (s *stage) fill(stashed int) {
 	s.sync()
 }
 
-// choose returns a random operation: a delete, or an insert of a new item, of an item equal to a present
-// one, or of the twin of a present item, whose home line is the item's alternate line and the other way
-// round.
+// choose returns a random operation: a delete, or an insert of a new item, of an equal one, or of the
+// twin of a present item, which has the same two lines the other way round.
 func (s *stage) choose() change {
 	in := slices.DeleteFunc(slices.Clone(s.keys), func(h uint64) bool { return s.counts[h] == 0 })
 	slots := int(s.w.table.Lines()) * layout.SlotsPerLine(s.w.table.Kind(), s.w.table.Params())

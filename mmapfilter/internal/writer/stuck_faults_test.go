@@ -11,9 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestStuck covers K2: if a checkpoint fails because the hashes must be kept and cannot be, the failure
-// is reported. No other checkpoint may begin by itself. The next checkpoint that an operation asks for
-// must succeed and clear the failure.
+// TestStuck covers K2: if a checkpoint fails because hashes cannot be kept, this is reported, and no
+// other begins by itself. The next checkpoint that an operation asks for must clear the failure.
 func TestStuck(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.mmf")
 	shape.CreateKeeping(t, path, 100)

@@ -162,23 +162,23 @@ func TestGrowthDuringACheckpoint(t *testing.T) {
 	must(t, w.Insert(rng.Uint64()))
 	must(t, w.BeginCheckpoint())
 	if fill(); asked != 1 {
-		t.Errorf("a larger log was asked for %d times during a checkpoint", asked)
+		t.Errorf("asked %d times during a checkpoint", asked)
 	}
 	must(t, w.protocol.GrowLog(4*wal.MinBytes))
 	must(t, w.EndCheckpoint())
 	must(t, w.BeginCheckpoint())
 	if fill(); asked != 1 || !w.protocol.Moving() {
-		t.Errorf("a larger log was asked for %d times while the log moves", asked)
+		t.Errorf("asked %d times while the log moves", asked)
 	}
 	must(t, w.EndCheckpoint())
 	must(t, w.BeginCheckpoint())
 	if fill(); asked != 2 {
-		t.Errorf("a larger log was asked for %d times after the log has moved", asked)
+		t.Errorf("asked %d times after the log has moved", asked)
 	}
 }
 
 // TestSlowCommit checks that, if a commit takes long, each operation waits a little once half of the
-// segment is full, so that no operation finds the segment full and has to wait until the commit ends.
+// segment is full, so that none finds it full and has to wait for the whole commit.
 func TestSlowCommit(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 200_000), 256<<20)
 	asked := 0

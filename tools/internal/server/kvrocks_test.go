@@ -8,12 +8,10 @@ import (
 	"testing"
 )
 
-// row matches a row of the table in KVROCKS.md: how many times a command is sent, the command, Kvrocks'
-// reply, and ours.
+// row matches a row of the table in KVROCKS.md: how often, the command, Kvrocks' reply, and ours.
 var row = regexp.MustCompile("(?m)^\\| (?:(\\d+) × )?`(.+?)` \\| `(.+?)` \\| (?:same|`(.+?)`) \\| .*\\|$")
 
-// TestKvrocks sends the commands of the table in KVROCKS.md. Our replies must be those of its third
-// column.
+// TestKvrocks sends the commands of the table in KVROCKS.md, and compares the replies with the table.
 func TestKvrocks(t *testing.T) {
 	text, err := os.ReadFile("KVROCKS.md")
 	must(t, err)

@@ -163,7 +163,7 @@ func TestStuck(t *testing.T) {
 }
 
 // TestCloseInTheMiddle closes a server with four clients: one is idle, one has sent half a command, one
-// does not read, and one waits for a long command. The last one must get its reply. No goroutines or
+// does not read, and one waits for a long command. The last must get its reply. No goroutines or
 // descriptors may be left.
 func TestCloseInTheMiddle(t *testing.T) {
 	before := pollDescriptors(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// FuzzReader reads commands with our reader and, if they are arrays, with another reader, too. Both must
-// return the same words for each array that our reader accepts. (Our reader refuses more, for example
-// numbers with a plus sign and lengths above its limits.) The other reader cannot read commands that are
-// lines. On any input, our reader must come to an end and keep its limits.
+// FuzzReader reads commands with our reader and, if they are arrays, with another reader. Both must
+// return the same words for each array that our reader accepts. (Our reader refuses more, such as
+// numbers with a plus sign and lengths above its limits.) Commands that are lines are read by our reader
+// alone. It must come to an end, and keep its limits.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*1\r\n$0\r\n\r\n*1\r\n$1\r\n*\r\n", "*0\r\n*-1\r\n\r\nPING\r\n", "*3\r\n$2\r\n\r\n\r\n$1\r\nx\r\n",
