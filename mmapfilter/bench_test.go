@@ -93,8 +93,8 @@ func BenchmarkContains(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify verifies a file of 1 GiB in the page cache. For comparison, one goroutine per
-// processor only reads the same memory.
+// BenchmarkVerify verifies a file of 1 GiB in the page cache. For comparison, two goroutines only read
+// the same memory.
 func BenchmarkVerify(b *testing.B) {
 	path := emptyFile(b, small(uint64(1<<30), 1<<20))
 	b.Run("Verify", func(b *testing.B) {

@@ -28,7 +28,7 @@ func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// copies yields a number of keys, and each of them of times.
+// copies yields so many keys, each of them as many times as of says.
 func copies(keys, of int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for i := range keys * of {

@@ -268,9 +268,9 @@ func TestExpiryDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestExpiryWithWrongClocks covers C10. If a clock was ahead, its keys stay at most until a rebuild
-// finds that it was set back, and then for the time after which keys expire. If a clock is set back, no
-// key expires.
+// TestExpiryWithWrongClocks covers C10. If a clock was ahead, the keys inserted then expire at the
+// latest the usual time after the rebuild that finds that the clock was set back. If a clock is set
+// back, no key expires.
 func TestExpiryWithWrongClocks(t *testing.T) {
 	const hour = time.Hour
 	for name, wrong := range map[string]time.Duration{"ahead by years": 50_000 * hour, "ahead by hours": 30 * hour, "back by years": -50_000 * hour, "back by hours": -30 * hour} {
@@ -371,7 +371,7 @@ func TestShortOpeningsExpire(t *testing.T) {
 }
 
 // TestRebuildsComeFirst: an expiry in the background does not delay a rebuild, for which inserts may
-// wait. It goes on after the rebuild.
+// wait. The expiry goes on after the rebuild.
 func TestRebuildsComeFirst(t *testing.T) {
 	clock := setFakeClock(t)
 	o := expiring(24 * time.Hour)

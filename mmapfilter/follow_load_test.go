@@ -97,8 +97,7 @@ func TestFollowUnderLoad(t *testing.T) {
 	stop.Store(true)
 	group.Wait()
 	// mappings counts the mapped files of the directory, including files without a name, if the system
-	// tells. It waits until at most so many are left, because garbage is unmapped only after a
-	// collection.
+	// lists them. It waits until at most so many are left: a file is unmapped only after a collection.
 	mappings := func(most int) (n int) {
 		for range 1000 {
 			maps, _ := os.ReadFile("/proc/self/maps")

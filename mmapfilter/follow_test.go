@@ -154,8 +154,8 @@ func TestFollowNothing(t *testing.T) {
 	}
 }
 
-// mustRefuse makes the follower look twice at a bad file. The follower must go on with the file that it
-// has, which has the keys. If want is nil, any error will do.
+// mustRefuse makes the follower look twice at a bad file. The follower must go on with its own file,
+// which has the keys. If want is nil, any error will do.
 func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, error]) {
 	t.Helper()
 	swaps := f.Stats().Swaps

@@ -292,7 +292,7 @@ func TestExpireWithWrongClocks(t *testing.T) {
 		mustHave(t, f, 300, 400)
 		mustExpire(t, f, at(2101), 100)
 	}
-	now := uint64(0) // the first year that has nanoseconds since 1970
+	now := uint64(0) // 1970; no earlier year has a number of nanoseconds
 	defer osfile.SetClock(func() uint64 { return now })()
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	commitAt(t, f, &now, 0, 0, 100)
@@ -305,8 +305,8 @@ func TestExpireWithWrongClocks(t *testing.T) {
 	mustExpire(t, f, time.Unix(18_446_744_073, 999_999_999), 100)
 }
 
-// TestTimesGoOn covers K2 and K6: a file that replaces another has no earlier times than that, even if
-// the clock was set back.
+// TestTimesGoOn covers K2 and K6: a file that replaces another has no earlier times than the other, even
+// if the clock was set back.
 func TestTimesGoOn(t *testing.T) {
 	for _, rebuilt := range []bool{true, false} {
 		now := uint64(1_700_000_000e9)

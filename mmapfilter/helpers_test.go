@@ -234,7 +234,7 @@ func mustContain(tb testing.TB, f *Filter, hashes []uint64) {
 	}
 }
 
-// mustHave checks that the filter has all keys from from up to to.
+// mustHave checks that the filter has all keys of numbers(from, to).
 func mustHave(tb testing.TB, f interface{ Contains([]byte) bool }, from, to uint64) {
 	tb.Helper()
 	for key := range numbers(from, to) {
@@ -366,7 +366,7 @@ func leaks(t *testing.T) string {
 	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
 }
 
-// mustVerify checks that a file is not damaged and has some items.
+// mustVerify checks that a file is not damaged and has so many items.
 func mustVerify(tb testing.TB, path string, items uint64) Report {
 	tb.Helper()
 	r, err := Verify(context.Background(), path)

@@ -249,8 +249,8 @@ func (r *ioRun) cramped() bool {
 	return o != nil && o.work.Writer.Protocol().Cramped() != nil
 }
 
-// checkAnswers checks that a filter reports its state at once, whatever has failed, so that no lock is
-// still held.
+// checkAnswers checks that a filter reports its state at once, whatever has failed. This shows that no
+// lock is still held.
 func (r *ioRun) checkAnswers(closed bool) {
 	r.t.Helper()
 	s := r.f.Stats()
@@ -390,7 +390,7 @@ func TestFailEveryCall(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		sticky, quiet bool
-		errs          []syscall.Errno // used in turn for n
+		errs          []syscall.Errno // used in turn
 	}{
 		"EIO":                             {false, true, []syscall.Errno{syscall.EIO}},
 		"ENOSPC":                          {false, true, []syscall.Errno{syscall.ENOSPC}},

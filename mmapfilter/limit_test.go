@@ -60,8 +60,8 @@ func TestRateWhenFull(t *testing.T) {
 			if keys := place.KeysOf(b.Len(), inStash, entries); limit != build.NoLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
 				t.Errorf("Build takes %d keys, the limit is %d", keys, limit)
 			}
-			// Different keys share entries of the stash or are guests. With short fingerprints, this
-			// affects one or two keys in a hundred.
+			// In the two filters, different keys share entries of the stash or are guests. With short
+			// fingerprints, this affects one or two keys in a hundred.
 			if stashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(h.hashes))) > 3+float64(len(built))/50 {
 				t.Errorf("Build takes %d keys, and inserts %d", len(built), len(h.hashes))
 			}

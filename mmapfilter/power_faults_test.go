@@ -17,9 +17,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A names records the changes of names in a directory. As in package crashsim, the first of the changes
-// since the last sync of the directory survive a power loss, and any number of them may do so. The
-// content of every file survives, even if the file has lost its name.
+// A names records the changes of names in a directory. As in package crashsim, the first n changes since
+// the last sync of the directory survive a power loss, for any n. The content of every file survives,
+// even if the file has lost its name.
 type names struct {
 	testing.TB
 	dir, files string // files has a link to every file

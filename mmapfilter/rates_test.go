@@ -159,8 +159,8 @@ func fullFilter(t *testing.T, built bool, keys int, asked float64, rng *rand.Ran
 	return mustOpen(t, path, &OpenOptions{CommitInterval: -1}), live
 }
 
-// checkLife checks that a filter has the hashes live, at most the rate asked, and at most the share
-// mostSecond of second lines read for absent keys.
+// checkLife checks that a filter has all hashes in live, that its rate is at most asked, and that at
+// most a share of mostSecond of the lookups of absent keys read a second line.
 func checkLife(t *testing.T, f *Filter, live []uint64, asked, mostSecond float64, rng *rand.Rand) {
 	t.Helper()
 	if mustContain(t, f, live); f.Len() != uint64(len(live)) {

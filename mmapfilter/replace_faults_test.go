@@ -62,8 +62,8 @@ func newReplaceRun(t *testing.T) *replaceRun {
 	return r
 }
 
-// watch calls at at each writing call, except calls that at makes itself. Of several writes in a row,
-// only the first counts.
+// watch runs a function at each writing call, except at calls that the function makes itself. Of several
+// writes in a row, only the first counts.
 func (r *replaceRun) watch(at func(call string) error) {
 	r.Cleanup(func() { fault.Hook = nil })
 	fault.Hook = func(call string) error {

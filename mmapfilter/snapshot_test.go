@@ -34,8 +34,8 @@ func mustSnapshot(t *testing.T, f *Filter) (*Filter, Position, string) {
 
 func numberKey(i uint64) []byte { return binary.LittleEndian.AppendUint64(nil, i) }
 
-// TestSnapshotBytes checks that a snapshot of a filter without hashes has the bytes that the file has if
-// it is sealed then, except for the superblocks, the runtime page, and the checksum of its chunk.
+// TestSnapshotBytes checks that a snapshot of a filter without hashes equals the file sealed at that
+// moment, except for the superblocks, the runtime page, and the checksum of the chunk of that page.
 func TestSnapshotBytes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 20_000})
 	for i := range uint64(15_000) {

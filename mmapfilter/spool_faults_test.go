@@ -119,7 +119,7 @@ func TestFailEverySpoolWrite(t *testing.T) {
 	}
 }
 
-// TestBuildStopsReading: after a failed write, Build soon stops to read keys. It does not read a long
+// TestBuildStopsReading: after a failed write, Build soon stops reading keys. It does not read a long
 // stream to its end for nothing.
 func TestBuildStopsReading(t *testing.T) {
 	const most = 10_000_000

@@ -52,7 +52,7 @@ func TestStatsAsJSON(t *testing.T) {
 }
 
 // TestStatsOfHistory: until a rebuild, the stats of a writer and of a later reader say how many keys
-// were left out and how many deletes wait. The stats of a reader say if the hashes are missing.
+// were left out and how many deletes wait. The stats of a reader say whether the hashes are missing.
 func TestStatsOfHistory(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	check := func(f *Filter, leftOut, waiting uint64) {

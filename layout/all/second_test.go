@@ -24,8 +24,8 @@ func (m *moving) Look(words []uint64, it layout.Item) (found, beyond bool) {
 	return found, beyond
 }
 
-// TestSecondLookSeesAMove: if an item comes home behind a second look, the look sees the counter go up,
-// whichever counter of its places this is.
+// TestSecondLookSeesAMove: if an item comes home after a look has read the home line, the second look
+// sees a counter go up, whichever counter of its places this is.
 func TestSecondLookSeesAMove(t *testing.T) {
 	layouttest.Each(t, 250, func(t *testing.T, tab layout.Table) {
 		rng := rand.New(rand.NewPCG(19, 20))

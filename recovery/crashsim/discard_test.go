@@ -85,9 +85,9 @@ func TestDiscardBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestRecoveryStoresAgain checks that a recovery makes the counters and all lines durable although a
-// recovery before it has failed at a sync, and the cache has what that one stored. A counter that is odd
-// on the disk would become even in the middle of an operation of a later process.
+// TestRecoveryStoresAgain checks that a recovery makes the counters and all lines durable even if an
+// earlier recovery failed at a sync, so that its stores are in the cache, but not on the disk. A counter
+// that stayed odd on the disk would become even in the middle of an operation of a later process.
 func TestRecoveryStoresAgain(t *testing.T) {
 	failed := 0
 	for seed := uint64(1); seed < 40; seed++ {
@@ -112,7 +112,7 @@ func TestRecoveryStoresAgain(t *testing.T) {
 			for word := range v.filter.cache.words {
 				c, d := v.filter.cache.words[word], v.filter.durable.words[word]
 				if c != d && (uint64(word) >= layout.WordStash || uint64(word) == counter) {
-					t.Fatalf("seed %d, sync %d: word %d is %d in the cache, and %d on the disk", seed, n, word, c, d)
+					t.Fatalf("seed %d, sync %d: word %d is %d in the cache, but %d on the disk", seed, n, word, c, d)
 				}
 			}
 		}

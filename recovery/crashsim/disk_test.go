@@ -315,7 +315,7 @@ func TestCopies(t *testing.T) {
 				sum += term(uint64(word), value)
 			}
 			if sum != a.filter.cache.hash {
-				t.Fatal("the hash is not that of the words")
+				t.Fatal("the hash does not match the words")
 			}
 			before := v.hash()
 			w.Filter().Store(0, 99)

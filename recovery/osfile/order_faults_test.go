@@ -63,7 +63,7 @@ func publishWith(t *testing.T, path string, hook func(call string) error) error 
 // and that its name is durable before Publish marks the old file and returns. The test checks the calls,
 // because their order makes no difference on the disk unless the power fails.
 //
-//	go test -tags faults ./recovery -run Order -v
+//	go test -tags faults ./recovery/osfile -run Order -v
 func TestOrderOfPublish(t *testing.T) {
 	for name, c := range map[string]struct {
 		old    string
@@ -86,7 +86,7 @@ func TestOrderOfPublish(t *testing.T) {
 		var move, drop []string
 		if c.hashes {
 			put(t, path+".hashes", nil)
-			move, drop = []string{"rename"}, []string{"remove"} // NAME.hashes.new, of no filter
+			move, drop = []string{"rename"}, []string{"remove"} // to NAME.hashes.new, and of this file
 		}
 		d, err := NewDraft(path, c.DraftOptions)
 		if err == nil {
@@ -215,7 +215,7 @@ func TestPublishTellsOfAMissingMark(t *testing.T) {
 
 // TestPublisherHasTheLock checks that a new file is locked from before it gets its name until the logs
 // of the old file are gone and the old file is marked. A writer that opened it before that would create
-// a log that Publish removes, or insert keys which readers of the old file deny.
+// a log that Publish removes, or insert keys that readers of the old file do not find.
 func TestPublisherHasTheLock(t *testing.T) {
 	path, image := golden(t, "compact-seed.mmf")
 	put(t, path+".hashes", nil)
