@@ -69,6 +69,7 @@ type Guard struct {
 
 	// Marks and rounds hold work.
 	work    sync.Mutex
+	idle    bool   // the work of an interval is under way
 	token   token  // of the last mark
 	base    uint64 // operations before that mark
 	trimmed uint64 // the outbox has no operation before this one

@@ -22,6 +22,16 @@ type Store interface {
 	Has(key []byte) (bool, error)
 }
 
+// An IdleWriter is a Store whose Write may have to wait until all readers have ended. A reader may be
+// waiting for that Write in turn, so what the guard writes in the background must not wait.
+type IdleWriter interface {
+	// WriteIdle is Write, but returns ErrBusy and changes nothing while there is a reader.
+	WriteIdle(c Changes) error
+}
+
+// ErrBusy is returned by a WriteIdle that would have to wait.
+var ErrBusy = errors.New("the store has readers")
+
 // A Snapshot is a store at some instant.
 type Snapshot struct {
 	// Keys yields the keys of the store without the guard's entries, each once, in any order. It is

@@ -26,7 +26,9 @@ func (g *Guard) commits() {
 func (g *Guard) housekeep() {
 	g.work.Lock()
 	defer g.work.Unlock()
+	g.idle = true
 	_ = g.workNow() // the next interval tries again
+	g.idle = false
 	g.mu.Lock()
 	g.mu.churning.tick()
 	g.mu.Unlock()
@@ -108,7 +110,7 @@ func (g *Guard) round() error {
 	if len(deletes) > 0 {
 		err = g.mark(c, false)
 	} else if len(c.Remove) > 0 {
-		err = g.store.Write(c)
+		err = g.write(c)
 	}
 	g.mu.Lock()
 	if err != nil {
@@ -121,6 +123,15 @@ func (g *Guard) round() error {
 		return err
 	}
 	return g.done(n, deletes)
+}
+
+// write changes entries of the store. The work of an interval does not wait for readers: if there are
+// any, it returns ErrBusy, and the next interval tries again. REQUIRES: g.work.
+func (g *Guard) write(c Changes) error {
+	if s, ok := g.store.(IdleWriter); ok && g.idle {
+		return s.WriteIdle(c)
+	}
+	return g.store.Write(c)
 }
 
 // done drops the first n records, and removes keys from the filter. REQUIRES: g.work.
@@ -163,7 +174,7 @@ func (g *Guard) mark(c Changes, reset bool) error {
 		s.previousAt = g.positions.at()
 	}
 	c.Set = append(c.Set, g.id.owner(), Entry{entryKey(keyStamp), s.encode()})
-	if err := g.store.Write(c); err != nil {
+	if err := g.write(c); err != nil {
 		return err
 	}
 	base, err := g.base, error(nil)

@@ -75,8 +75,10 @@
 // a key. With guard.Exact, a commit looks up every key that it puts or deletes and for which the
 // filter says "maybe". A rebuild reads the store in one read transaction. As with every long read
 // transaction, a commit that needs a larger map waits until it ends, and new read transactions wait
-// for that commit. bbolt.Options.InitialMmapSize avoids that. In the background the guard writes
-// transactions of its own, which wait for the writable transaction that is open.
+// for that commit. bbolt.Options.InitialMmapSize avoids that. In the background, once an interval while
+// keys are put or deleted, the guard writes a transaction of its own. It waits for a writable
+// transaction that is open. While a read transaction is open, the guard writes none, and its entries
+// stay in the store; a read transaction that begins meanwhile waits until it is committed.
 //
 // # Not covered
 //

@@ -88,9 +88,7 @@ func TestSnapshotInCommit(t *testing.T) {
 // rebuild waits for the commit. The read transaction goes on meanwhile.
 func TestCommitWaitsForReader(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
-		o := guardtest.Often(deletes)
-		o.CommitInterval = time.Hour // so the guard commits nothing meanwhile
-		d := open(t, fast(), o)
+		d := open(t, fast(), guardtest.Often(deletes))
 		guardtest.Set(t, d, 0, 100)
 		for i := range 5 {
 			reader, err := d.Begin(false)
@@ -119,6 +117,35 @@ func TestCommitWaitsForReader(t *testing.T) {
 			guardtest.MustHideNone(t, d)
 		}
 	})
+}
+
+// TestIdle checks that the guard commits nothing by itself while there is a reader or a snapshot: a
+// commit that needs a larger map would wait for it, and the next read transaction for that commit.
+func TestIdle(t *testing.T) {
+	d := open(t, fast(), guardtest.Quiet(guard.Exact))
+	larger := func() error { // needs a larger map
+		return d.store.WriteIdle(guard.Changes{Set: []guard.Entry{{Key: []byte("x"), Value: make([]byte, 1<<20)}}})
+	}
+	outer, err := d.Begin(false)
+	must(t, err)
+	if err := larger(); !errors.Is(err, guard.ErrBusy) {
+		t.Errorf("beside a reader: %v", err)
+	}
+	inner, err := d.Begin(false)
+	must(t, err)
+	must(t, errors.Join(inner.Rollback(), outer.Rollback()))
+	if outer.Rollback() == nil {
+		t.Error("a transaction ends twice")
+	}
+	snapshot, err := d.store.Snapshot()
+	must(t, err)
+	if err := larger(); !errors.Is(err, guard.ErrBusy) {
+		t.Errorf("beside a snapshot: %v", err)
+	}
+	must(t, snapshot.Close())
+	must(t, larger())
+	guardtest.Set(t, d, 0, 10)
+	must(t, d.View(func(*Tx) error { return nil }))
 }
 
 // TestFailedCommits makes commits fail, since the store is full, while other commits put the same keys,

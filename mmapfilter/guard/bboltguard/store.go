@@ -29,8 +29,12 @@ type store struct {
 	gate struct {
 		sync.Mutex
 		busy    bool        // a transaction is being committed
+		open    int         // snapshots that have begun
 		waiting []*snapshot // snapshots that begin after the commit
 	}
+	// Read transactions of the program hold readers for reading, and WriteIdle holds it for writing, so
+	// a read transaction that begins meanwhile waits until WriteIdle has returned.
+	readers sync.RWMutex
 	// late counts the commits right after which a snapshot began. A filter that is built from such a
 	// snapshot lacks the keys that the commit deleted. So transactions that began before the commit do
 	// not ask the filter.
@@ -157,10 +161,28 @@ func (s *store) Write(c guard.Changes) error {
 	if err != nil {
 		return err
 	}
+	return s.write(tx, c, false)
+}
+
+// WriteIdle implements guard.IdleWriter.
+func (s *store) WriteIdle(c guard.Changes) error {
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	if !s.readers.TryLock() {
+		return errors.Join(guard.ErrBusy, tx.Rollback())
+	}
+	defer s.readers.Unlock()
+	return s.write(tx, c, true)
+}
+
+// write makes changes in a transaction and commits it. idle is that of commit.
+func (s *store) write(tx *bbolt.Tx, c guard.Changes, idle bool) error {
 	if err := s.add(tx, c); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	if err := s.commit(tx); err != nil {
+	if err := s.commit(tx, idle); err != nil {
 		return err
 	}
 	if s.db.NoSync {
@@ -169,13 +191,18 @@ func (s *store) Write(c guard.Changes) error {
 	return nil
 }
 
-// commit commits a transaction.
-func (s *store) commit(tx *bbolt.Tx) error {
+// commit commits a transaction. With idle, it rolls the transaction back and returns guard.ErrBusy
+// while there is a snapshot, for which the commit could have to wait.
+func (s *store) commit(tx *bbolt.Tx, idle bool) error {
 	s.one.Lock()
 	defer s.one.Unlock()
 	s.gate.Lock()
-	s.gate.busy = true
+	busy := idle && s.gate.open > 0
+	s.gate.busy = !busy
 	s.gate.Unlock()
+	if busy {
+		return errors.Join(guard.ErrBusy, tx.Rollback())
+	}
 	defer func() {
 		s.gate.Lock()
 		defer s.gate.Unlock()
@@ -243,7 +270,9 @@ func (s *store) Snapshot() (guard.Snapshot, error) {
 // begin begins the transaction. REQUIRES: gate, and that nothing is being committed.
 func (n *snapshot) begin() {
 	if !n.closed {
-		n.tx, n.err = n.store.db.Begin(false)
+		if n.tx, n.err = n.store.db.Begin(false); n.err == nil {
+			n.store.gate.open++
+		}
 	}
 	close(n.begun)
 }
@@ -269,7 +298,11 @@ func (n *snapshot) close() error {
 	if tx == nil {
 		return nil
 	}
-	return tx.Rollback()
+	err := tx.Rollback()
+	n.store.gate.Lock()
+	n.store.gate.open--
+	n.store.gate.Unlock()
+	return err
 }
 
 // prepare is t.Prepare. REQUIRES: the writer lock, so that nothing is committed meanwhile.

@@ -9,11 +9,16 @@ import (
 // Begin is bbolt.DB.Begin.
 func (d *DB) Begin(writable bool) (*Tx, error) {
 	t := &Tx{db: d}
-	if !writable { // take the view before the transaction begins, so that keys that leave the filter later are noticed
+	if !writable {
+		d.store.readers.RLock()
+		// Take the view before the transaction begins, so that keys that leave the filter later are noticed.
 		t.late, t.view = d.store.late.Load(), d.guard.View()
 	}
 	var err error
 	if t.engineTx, err = d.DB.Begin(writable); err != nil {
+		if !writable {
+			d.store.readers.RUnlock()
+		}
 		return nil, err
 	}
 	if writable {
@@ -83,7 +88,12 @@ func (t *Tx) Rollback() error {
 	if t.managed {
 		panic("managed tx rollback not allowed")
 	}
-	return t.engineTx.Rollback()
+	read := t.engineTx.DB() != nil && !t.Writable()
+	err := t.engineTx.Rollback()
+	if read {
+		t.db.store.readers.RUnlock()
+	}
+	return err
 }
 
 // Commit is bbolt.Tx.Commit. Before it, the keys are put into the filter, and in the same transaction
@@ -128,7 +138,7 @@ func (t *Tx) commit() (err error) {
 	if err = s.add(t.engineTx, c); err != nil {
 		_ = t.engineTx.Rollback()
 	} else {
-		err = s.commit(t.engineTx)
+		err = s.commit(t.engineTx, false)
 	}
 	returned = true
 	return err
