@@ -11,7 +11,7 @@ func (d *DB) Begin(writable bool) (*Tx, error) {
 	t := &Tx{db: d}
 	if !writable {
 		d.store.readers.RLock()
-		// Take the view first, so that keys that leave the filter after the transaction begins are noticed.
+		// The view is from before the transaction, so that keys that leave the filter later are noticed.
 		t.late, t.view = d.store.late.Load(), d.guard.View()
 	}
 	var err error
