@@ -52,8 +52,9 @@ type Guard struct {
 		unsure    map[uint64]struct{} // hashes put by transactions whose outcome is Unknown
 		lastID    uint64              // the last number given to an entry of deletes or a loose record
 		building  bool                // the filter cannot serve until a rebuild has ended
-		doubts    int                 // calls of Doubt
+		doubts    int                 // calls of Doubt and Bypass
 		doubtful  int                 // calls of Doubt since the last Rebuild, except calls that failed
+		bypassing int                 // calls of Bypass whose function has not ended
 		churning  churning
 		due                                        // reasons for a rebuild since the instant of the last one
 		under     due                              // reasons that the rebuild under way will remove

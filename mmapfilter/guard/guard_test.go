@@ -199,6 +199,40 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// TestBypass covers C9: an operation that bypasses the guard overlaps with another one. The guard serves
+// only after the last of them, even if one panics.
+func TestBypass(t *testing.T) {
+	f := begin(t, still(t, Exact))
+	nothing := func() error { return nil }
+	must(t, f.g.Doubt())
+	must(t, f.g.Bypass(nothing))
+	f.commit(Changes{}, "after Bypass", true)
+	f.mustBe("building")
+	f.rebuild()
+	f.mustBe("serving")
+	if err := f.g.Bypass(func() error {
+		must(t, f.g.Bypass(nothing))
+		f.rebuild()
+		f.commit(Changes{}, "during Bypass", true)
+		f.mustBe("building")
+		return errStuck
+	}); err != errStuck {
+		t.Error(err)
+	}
+	f.mustBe("serving")
+	func() {
+		defer func() { recover() }()
+		f.g.Bypass(func() error { panic("do") })
+	}()
+	f.mustBe("building")
+	f.rebuild()
+	f.mustBe("serving")
+	f.close()
+	if err := f.g.Bypass(func() error { panic("the guard is closed") }); err != ErrClosed {
+		t.Error(err)
+	}
+}
+
 // TestDoubtDuringMark covers C9: Doubt is called during the mark at the end of a rebuild. The guard
 // serves only after a later rebuild.
 func TestDoubtDuringMark(t *testing.T) {

@@ -67,6 +67,34 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 	return g.rebuild(ctx, false)
 }
 
+// Bypass calls do, an operation that bypasses the guard, and then rebuilds the filter. Every answer is
+// "maybe" meanwhile. Unlike operations between Doubt and Rebuild, do may overlap with others: Bypass
+// does not end the doubt of another operation, and a Rebuild during do does not end the doubt of do.
+// While another operation is in doubt, Bypass leaves the rebuild to it. If Doubt would fail, Bypass
+// returns its error without a call of do; otherwise it returns the error of do. If the rebuild fails,
+// the guard tries again, and Stats says why.
+func (g *Guard) Bypass(do func() error) error {
+	err := g.doubt(&g.mu.bypassing)
+	if err == nil {
+		err = g.bypass(do)
+	}
+	_ = g.rebuild(context.Background(), true)
+	return err
+}
+
+// bypass calls do, which may panic.
+func (g *Guard) bypass(do func() error) error {
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.mu.bypassing--
+	}()
+	return do()
+}
+
+// isBypassed reports whether an operation that bypasses the guard may not have ended. REQUIRES: g.mu.
+func (g *Guard) isBypassed() bool { return g.mu.doubtful > 0 || g.mu.bypassing > 0 }
+
 // rebuild rebuilds the filter. It first waits for a rebuild that is under way. If ifDue is set, it then
 // does nothing unless another rebuild is due.
 func (g *Guard) rebuild(ctx context.Context, ifDue bool) error {
@@ -206,8 +234,8 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
 	g.mu.under, g.mu.due = g.mu.due, due{}
-	if r.doubts = g.mu.doubts; g.mu.doubtful > 0 {
-		r.doubts = -1 // a caller of Doubt may still be writing keys that the snapshot lacks
+	if r.doubts = g.mu.doubts; g.isBypassed() {
+		r.doubts = -1 // an operation may still be writing keys that the snapshot lacks
 	}
 	r.begun, r.puts = true, g.mu.churning.puts
 	r.before = g.filter.Len() + uint64(g.overflow.begin())

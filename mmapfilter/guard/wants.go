@@ -16,7 +16,7 @@ func (g *Guard) wants() bool {
 	items, capacity := g.filter.Len(), g.filter.Cap()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.failed != nil || g.mu.closed || g.mu.doubtful > 0 { // an operation after Doubt may not have ended
+	if g.mu.failed != nil || g.mu.closed || g.isBypassed() {
 		return false
 	}
 	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {

@@ -226,12 +226,15 @@ func (g *Guard) doubted(before int) bool {
 // Doubt says that an operation is about to bypass the guard, so that the store may have keys that the
 // filter lacks, now or after a crash. Every answer is "maybe" until a later [Guard.Rebuild] has ended.
 // Call Rebuild once the operation has ended. If several operations overlap, call it after the last of
-// them.
-func (g *Guard) Doubt() error {
+// them, or use [Guard.Bypass].
+func (g *Guard) Doubt() error { return g.doubt(&g.mu.doubtful) }
+
+// doubt is Doubt. It counts the call in n.
+func (g *Guard) doubt(n *int) error {
 	g.mu.Lock()
 	g.mu.building = true
 	g.mu.doubts++
-	g.mu.doubtful++
+	*n++
 	g.serving.Store(false)
 	g.mu.Unlock()
 	g.work.Lock()
@@ -243,7 +246,7 @@ func (g *Guard) Doubt() error {
 	if err != nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.mu.doubtful = max(g.mu.doubtful-1, 0)
+		*n = max(*n-1, 0)
 	}
 	return err
 }

@@ -166,11 +166,11 @@ func found(err error) (bool, error) {
 }
 
 // DropAll is badger.DB.DropAll. It then rebuilds the filter; every answer is "maybe" until the rebuild
-// ends.
+// ends. If the program has called guard.Guard.Doubt, DropAll leaves the rebuild to the program.
 func (d *DB) DropAll() error { return d.drop(d.DB.DropAll) }
 
 // DropPrefix is badger.DB.DropPrefix. It then rebuilds the filter, since Badger may bring back deleted
-// keys, even keys without the prefix. Every answer is "maybe" until the rebuild ends. A prefix of
+// keys, even keys without the prefix. Until the rebuild ends, answers are as with DropAll. A prefix of
 // reserved keys is refused.
 func (d *DB) DropPrefix(prefixes ...[]byte) error {
 	for _, p := range prefixes {
@@ -191,16 +191,13 @@ func (d *DB) drop(do func() error) error {
 	if d.options.ReadOnly {
 		return badger.ErrReadOnlyTxn
 	}
-	d.values.Lock() // first, since a GC may take long, and after Doubt every answer is "maybe"
+	d.values.Lock() // first, since a GC may take long, and then every answer is "maybe"
 	defer d.values.Unlock()
-	err := d.guard.Doubt()
-	if err == nil {
+	return d.guard.Bypass(func() error {
 		d.store.drop.Lock()
-		err = do()
-		d.store.drop.Unlock()
-	}
-	_ = d.guard.Rebuild(context.Background()) // if this fails, Stats says why
-	return err
+		defer d.store.drop.Unlock()
+		return do()
+	})
 }
 
 // RunValueLogGC is badger.DB.RunValueLogGC. A drop waits until it ends. While keys are dropped, or

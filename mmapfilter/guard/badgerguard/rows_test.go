@@ -359,6 +359,26 @@ func TestCrashInDrop(t *testing.T) {
 	guardtest.MustHave(t, c, 0, 100, 200)
 }
 
+// TestDoubtBeforeDrop drops keys between calls of Doubt and Rebuild. A key that the program puts without
+// the guard after the drop is not hidden. A drop that panics locks nobody out.
+func TestDoubtBeforeDrop(t *testing.T) {
+	d := open(t, small(t.TempDir()), guardtest.Quiet(guard.Rebuild))
+	must(t, d.guard.Doubt())
+	func() {
+		defer func() { recover() }()
+		d.DB.drop(func() error { panic("in Badger") })
+	}()
+	if !d.store.drop.TryLock() {
+		t.Fatal("the lock is held after a panic")
+	}
+	d.store.drop.Unlock()
+	must(t, d.DropPrefix([]byte("nothing")))
+	must(t, d.DB.DB.Update(func(txn *badger.Txn) error { return txn.Set(number(0), nil) }))
+	guardtest.MustHave(t, d, 0, 1, 2)
+	guardtest.Rebuild(t, d)
+	guardtest.MustHave(t, d, 0, 1, 2)
+}
+
 func TestBanNamespace(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o, g := small(t.TempDir()).WithNamespaceOffset(1), guardtest.Quiet(deletes)
