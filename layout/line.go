@@ -7,7 +7,7 @@ import (
 )
 
 // Params are the parameters of a layout. Compact has the last two. The layouts of the paper have the
-// first two, which the paper calls f and b (section 4). The other two parameters are 0.
+// first two, which the paper calls f and b (section 4). Parameters that a layout does not have are 0.
 type Params struct {
 	FingerprintBits, BucketSize int // f bits in a fingerprint, b slots in a bucket
 	Quotients, RemainderBits    int // a fingerprint is a quotient below Quotients, and a remainder of RemainderBits bits
@@ -58,12 +58,12 @@ func (s *Stores) Add(word uint64, guarded bool) {
 func (s *Stores) Len() int { return int(s.n) }
 
 // At returns word i of the list, as an index into the image, and whether its store is guarded.
-// A store is guarded if it clears or overwrites a slot that held something, or if the word
-// means something else until other words of the line are stored too.
+// A store is guarded if it clears or overwrites a slot that held something, or if readers would
+// misread the word until other words of the line are stored too.
 func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
 
-// An Item is what a table keeps of a key, seen from one of its two lines. Only a table
-// that is a [Hosts] keeps which of the two is the home line.
+// An Item is what a table keeps of a key, seen from one of its two lines. Only a table that
+// implements [Hosts] records which of the two is the home line.
 type Item struct {
 	Line   uint64 // the line that the item is seen from
 	Bucket uint32 // a bucket of the item in this line; the other bucket follows from Fp

@@ -103,7 +103,7 @@ func (a *autoGrowth) tryAgain() {
 
 // comesFirst returns the context of the Rebuild that a growth waits for, or a context that never ends if
 // there is none. It also returns a channel that is closed when that Rebuild may have ended, or when
-// another file is in use.
+// the filter has switched to another file.
 func (a *autoGrowth) comesFirst() (under context.Context, again <-chan struct{}) {
 	a.Lock()
 	defer a.Unlock()
@@ -247,9 +247,9 @@ func (o *openFile) superseded() bool {
 	return epoch == layout.Superseded
 }
 
-// Len returns the number of items in the file, which is the number of keys, counting equal keys. Until
-// the next rebuild, Len does not count keys without an item of their own, which [Filter.InsertUnique]
-// has left out, and still counts keys whose deletes wait (see [Filter.Delete]). If another process
+// Len returns the number of items in the file: of keys, with each copy of equal keys counted. Until the
+// next rebuild, Len does not count keys that [Filter.InsertUnique] has left out, and it still counts
+// keys whose deletes wait (see [Filter.Delete]). If another process
 // writes to the file, Len is the number at the last checkpoint. After Close it is the number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
@@ -297,13 +297,13 @@ func (f *Filter) Normalisation() string {
 	return ""
 }
 
-// growthErr returns why the filter cannot grow, or nil.
+// growthErr returns why a filter that keeps hashes cannot grow, or nil.
 func (f *Filter) growthErr(o *openFile) error {
 	if !o.superblock.KeepsHashes() {
 		return nil
 	}
 	if o.work == nil && o.info == nil {
-		return fmt.Errorf("%w: they would be beside its file, but the filter was not opened from a path", ErrNoHashes)
+		return fmt.Errorf("%w: hashes are beside a file, but the filter was not opened from a path", ErrNoHashes)
 	}
 	if o.work == nil {
 		for sb := *o.newest(); ; {

@@ -16,15 +16,15 @@ import (
 // and [ErrFailed].
 func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)) }
 
-// InsertHash is Insert for a key whose [Filter.Hash] is known. Any other number must be as random as a
-// hash: sequential numbers fall into few lines, which soon fill up. If the filter is a shard and cannot
-// have the key, the error is [ErrOtherShard].
+// InsertHash is Insert for a key whose [Filter.Hash] is known. A hash of your own must be as random:
+// sequential numbers fall into few lines, which soon fill up. If the filter is a shard and cannot have
+// the key, the error is [ErrOtherShard].
 func (f *Filter) InsertHash(hash uint64) error {
 	_, err := f.do(layout.Insert, hash)
 	return err
 }
 
-// do does an operation on a hash. If a rebuild replaces the file, it does the operation in the new file.
+// do does an operation on a hash. If a rebuild replaces the file, do uses the new file.
 // done is what InsertUnique or Delete returns.
 func (f *Filter) do(op layout.Op, hash uint64) (done bool, err error) {
 	own, ok := f.shard.Own(hash)
@@ -81,13 +81,13 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 // and insert are one step: if several goroutines insert the same key, exactly one adds it.
 //
 // If InsertUnique adds no item, it leaves the key out: an item answers for the key already. After a
-// false positive this is the item of another key, and lookups find the key only as long as this item is
-// there. In a filter that keeps its hashes, an InsertUnique, whether or not it adds an item, means "at
-// least one" (K7): every rebuild gives the key an item, and one Delete removes the key. Since nobody can
-// tell for which keys an item answers, [Filter.Delete] and [Filter.ExpireBefore] take no item from the
-// first key left out until the next rebuild. A repeated InsertUnique does not make a key younger. In a
-// filter without kept hashes, a Delete of the other key takes the item that answers for both keys. The
-// errors are those of [Filter.Insert].
+// false positive this is the item of another key, and lookups find the key only as long as this item
+// is there. In a filter that keeps its hashes, an InsertUnique, whether or not it adds an item, means
+// "at least one" (K7): every rebuild gives the key an item, and one Delete removes the key. Once a key
+// is left out, nobody can tell for which keys an item answers, so [Filter.Delete] and
+// [Filter.ExpireBefore] remove no item until the next rebuild. A repeated InsertUnique does not make a
+// key younger. In a filter without kept hashes, deleting the key that has the item removes it for both
+// keys. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	return f.do(layout.AtLeastOne, f.hash.Hash(key))
 }
@@ -98,15 +98,15 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 // Delete only keys that were inserted. If the filter answers "maybe" for a key that was never
 // inserted, Delete takes the fingerprint of another key, which may then be answered "certainly not"
 // (C6). A filter of fingerprints cannot detect this. If the filter keeps its hashes, the next rebuild
-// gives the other key back, and [Verify] counts such deletes. If the other key is deleted, too, before
-// the rebuild, its Delete reports false, and the rebuild still gives the key back.
+// gives the other key back, and [Verify] counts such deletes. If you delete that other key before the
+// rebuild, Delete finds no item and reports false, and the rebuild brings that key back all the same.
 //
-// Once [Filter.InsertUnique] has left a key out of a filter that keeps its hashes, Delete takes no item,
-// since the item might answer for the key that was left out. Instead, the delete waits for the next
-// rebuild, which removes the key. Until then lookups answer "maybe" for the key, and another Delete of
-// it reports true. [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], the filter is
-// rebuilt when many deletes wait (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild
-// from [RebuildOptions.Keys] can remove the deleted keys.
+// Once [Filter.InsertUnique] has left a key out of a filter that keeps its hashes, Delete removes no
+// item, since any item might answer for the key that was left out. Instead, the delete waits for the
+// next rebuild, which removes the key. Until then lookups answer "maybe" for the key, and another
+// Delete of it reports true. [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], the
+// filter is rebuilt when many deletes wait (K5). If the hashes are lost meanwhile ([ErrNoHashes]),
+// only a Rebuild from [RebuildOptions.Keys] can remove the deleted keys.
 //
 // The errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
@@ -155,13 +155,13 @@ func (f *Filter) DurableSeq() uint64 {
 	return seq
 }
 
-// DurableOps returns how many operations after that SyncAt are durable. To resume after a crash,
-// repeat the operations that followed the SyncAt with number DurableSeq, but skip the first
-// DurableOps of them: then none is lost and none is done twice. Each call of Insert,
-// InsertUnique, Delete or a variant, and each key of InsertBatch, counts as one operation if it
-// returned nil or [ErrFull], whether or not it changed anything. (The last operations before a
-// crash may not be counted if they changed nothing; repeating them does no harm.) Call DurableSeq
-// before DurableOps: if a commit comes in between, DurableOps may be too low, but never too high.
+// DurableOps returns how many operations after the last durable SyncAt are durable. To resume after a
+// crash, repeat the operations that followed the SyncAt with number DurableSeq, but skip the first
+// DurableOps of them: then none is lost and none is done twice. Each call of Insert, InsertUnique,
+// Delete or a variant, and each key of InsertBatch, counts as one operation if it returned nil or
+// [ErrFull], whether or not it changed anything. (The last operations before a crash may not be
+// counted if they changed nothing; repeating them does no harm.) Call DurableSeq before DurableOps: if
+// a commit comes in between, DurableOps may be too low, but never too high.
 func (f *Filter) DurableOps() uint64 {
 	_, ops := f.durable()
 	return ops
@@ -184,10 +184,11 @@ func (f *Filter) durable() (seq, ops uint64) {
 	}
 }
 
-// Checkpoint is Sync and also makes the filter file durable, so that the log starts anew and a recovery
-// has little to do. The filter checkpoints by itself, in the background, when half of the log is nearly
-// full. Checkpoint writes everything that has changed in the file; operations and syncs go on meanwhile,
-// in the other half of the log. It checks ctx only before it begins.
+// Checkpoint is Sync and also makes the filter file durable, so that the log starts anew and a
+// recovery has little to do. The filter checkpoints by itself, in the background, when one of the two
+// halves of the log is nearly full. Checkpoint writes everything that has changed in the file;
+// operations and syncs go on meanwhile, in the other half of the log. It checks ctx only before it
+// begins.
 func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -9,8 +9,8 @@ type block struct {
 	list  [][]byte
 }
 
-// A span says where the arena has a key, the text that it comes from (perhaps without its carriage
-// return), and the record of that text.
+// A span says where the arena has a key, the text that the key comes from, with and without its
+// carriage return, and the record of that text; and it has the number of the record.
 type span struct{ key, keyEnd, text, textEnd, rawEnd, record, recordEnd, number int }
 
 // A block is full when it has this many keys or its arena this many bytes.
@@ -67,7 +67,7 @@ func (b *block) keys() [][]byte {
 // text returns the text that key i comes from.
 func (b *block) text(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].textEnd] }
 
-// raw returns the same text as it is in the file.
+// raw returns the text of key i, with its carriage return if it has one.
 func (b *block) raw(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].rawEnd] }
 
 // setKey replaces key i, and sets the length of its text, a prefix of the raw text.

@@ -95,7 +95,7 @@ func TestDescribeState(t *testing.T) {
 	}
 }
 
-// TestSizeTable checks the table of size, for a build that takes 20 ns a key. Its numbers are those that
+// TestSizeTable checks the table of size, for a build with a given time a key. Its numbers are those that
 // size prints for each filter alone, in testdata/size.txt.
 func TestSizeTable(t *testing.T) {
 	var out bytes.Buffer

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// An input makes keys from sources. The fields from file on describe the key that the
-// method keys yielded last.
+// An input makes keys from sources. The fields from file to text describe the key that was yielded
+// last.
 type input struct {
 	format  format
 	sources *sources
@@ -22,7 +22,7 @@ type input struct {
 	// line. It is also called at the start of each source, while the fields below still describe
 	// the last key of the previous one. Its error ends the input.
 	beforeRead func() error
-	// misfits, if not nil, is called when a record has no key in the format. If misfits reports
+	// misfits, if not nil, is called when a record does not fit the format. If misfits reports
 	// that the format has changed, the record is tried again.
 	misfits func() bool
 	// whole asks for the fields header and record.
@@ -31,11 +31,11 @@ type input struct {
 	// may be missing, because a pipe also ends when its writer dies.
 	mark string
 
-	binary string // the first file that was read as lines and has zero bytes
+	binary string // the first file read as lines that contains NUL bytes
 
 	file   string
 	header []byte // the record at the head of the file that names columns, if the format has one
-	number int    // number of the record in the file, from 1; in CSV, of the line
+	number int    // number of the record in the file, from 1; in CSV, the number of its line
 	record []byte // the record as in the file, without its terminator; or a key of the command line
 	raw    []byte // the key as in the file
 	text   []byte // raw, without the carriage return that trimCR drops
@@ -60,8 +60,8 @@ func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 }
 
 // each reads all keys into the block. It calls work, which empties the block, when the block is
-// full, before each read that may wait, and for the keys before an error of the input. It returns
-// the first error. After an error of work it does not call work again.
+// full, before each read that may wait, and when the input ends or fails. It returns the first
+// error. After an error of work it does not call work again.
 func (in *input) each(ctx context.Context, b *block, work func() error) error {
 	var failed error
 	next := func() error {
@@ -72,7 +72,7 @@ func (in *input) each(ctx context.Context, b *block, work func() error) error {
 	}
 	in.beforeRead = func() error {
 		if next() != nil {
-			return io.EOF // the end of one source; see failed below
+			return io.EOF // ends the source; each returns failed
 		}
 		return nil
 	}
@@ -158,8 +158,8 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 // byte, since a pipe may not have more bytes yet.
 const filterMagic = "MMAPFLTR"
 
-// unpack unpacks a packed file. Records of a fixed size may begin with any bytes, so for these
-// the file name says whether the file is packed.
+// unpack undoes gzip or zstd. Records of a fixed size may begin with any bytes, so for these the file
+// name says whether the file is compressed.
 func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
 	head := bufio.NewReaderSize(file, bufferBytes)
 	if filter, err := startsWith(head, filterMagic, "\xff\xff\xff\xff\xff\xff\xff\xff"); err != nil {
@@ -172,7 +172,7 @@ func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
 		return io.NopCloser(head), nil
 	}
 	if _, err := head.Peek(1); named && err == io.EOF {
-		return nil, errors.New("it is empty, so it is not a packed file; it may have been cut short")
+		return nil, errors.New("it is empty, so it is not a compressed file; it may have been cut short")
 	}
 	return decompress(head)
 }
@@ -236,10 +236,10 @@ func (in *input) records(r io.Reader) (records, error) {
 	return lines, nil
 }
 
-// warn warns of lines that may not be keys, after the end of the input.
+// warn is called after the end of the input. It warns of lines that may not be keys.
 func (in *input) warn(stderr io.Writer) {
 	if in.binary != "" {
-		fmt.Fprintf(stderr, "mmapfilter: %s: it has zero bytes, so its lines may not be keys; -0 reads keys that end in zero bytes\n", in.binary)
+		fmt.Fprintf(stderr, "mmapfilter: %s: it contains NUL bytes, so its lines may not be keys; -0 reads keys that end in NUL\n", in.binary)
 	}
 }
 

@@ -10,15 +10,15 @@ import (
 )
 
 const setAssembleHelp = `When all shards have been built, write the manifest of the set. It replaces an
-older NAME.set: readers that follow that one switch to it. assemble writes
-nothing unless every shard is whole, every shard was built from all spools, and,
-summed up over all tasks and shards,
+older NAME.set, and readers that follow NAME.set switch. assemble writes nothing
+unless every shard is whole, every shard was built from all spools, and, summed
+up over all tasks and shards,
 
   keys read = hashes spooled = hashes read = keys in the shards + repeated keys
 
-After that, the spools may be removed.
+When assemble has succeeded, the spools may be removed.
 
-Exit status: 0, or 2 if something is missing or wrong, which assemble names.`
+Exit status: 0, or 2 if something is missing or wrong; the error says what.`
 
 func newSetAssembleCommand() *cobra.Command {
 	var (
@@ -32,9 +32,9 @@ func newSetAssembleCommand() *cobra.Command {
 		Long: setAssembleHelp, Args: noArgument, Example: "mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set"}
 	flags := cmd.Flags()
 	f.addTo(flags, true)
-	flags.StringVarP(&output, "output", "o", "", "write the manifest to `NAME.set`, best in the directory of the shards; it names them relative to its own directory")
+	flags.StringVarP(&output, "output", "o", "", "write the manifest to `NAME.set`, best beside the shards: their paths in it are relative to its directory")
 	flags.IntVar(&tasks, "tasks", 0, "fail unless `N` tasks have been done (without it, a task that never began goes unnoticed)")
-	flags.BoolVar(&noVerify, "no-verify", false, "compare only the first and last pages of each shard, not every byte with its checksum")
+	flags.BoolVar(&noVerify, "no-verify", false, "check only the first and last pages of each shard, not the checksums of all its bytes")
 	replace.addTo(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := f.readPlan(cmd, "plan", "spool", "out", "output")

@@ -18,11 +18,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-var kills = flag.Int("kills", 10, "how often the kill test kills a program")
+var kills = flag.Int("kills", 10, "how many programs the kill test kills")
 
 const (
 	childVar    = "GUARDTEST_CHILD" // the directory of the store, the mode and the seed of a program that will be killed
-	enoughKills = 30                // with fewer kills, the test cannot say that most lead to a rebuild
+	enoughKills = 30                // with fewer kills, it may be chance that most lead to a rebuild
 )
 
 // Main runs the tests of a package. In a process that Kill has started, it writes to a store instead,
@@ -112,9 +112,9 @@ func Kill(t *testing.T, e Engine) {
 			Must(t, e.MustServe(t, copied, o).Close())
 			Must(t, os.RemoveAll(copied))
 		}
-		t.Logf("%d filters served at once, %d were rebuilt, %d were given keys by the store; %d keys", recovered, rebuilt, replayed, keys)
-		if !e.Revives && rebuilt > recovered {
-			t.Error("most kills led to a rebuild of the filter") // except during a step that revives keys
+		t.Logf("%d filters served at once, %d were rebuilt, %d replayed keys from the store; %d keys", recovered, rebuilt, replayed, keys)
+		if !e.Revives && rebuilt > recovered { // a kill during a step that revives keys leads to a rebuild
+			t.Error("most kills led to a rebuild of the filter")
 		}
 	})
 }

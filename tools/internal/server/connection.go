@@ -214,7 +214,7 @@ func wait(c *client, args [][]byte) error {
 	return c.int(0)
 }
 
-// waitAOF makes every write durable that any client has a reply to.
+// waitAOF makes every write durable that has been answered.
 func waitAOF(c *client, args [][]byte) error {
 	if err := whole(args[1:]); err != nil {
 		return err

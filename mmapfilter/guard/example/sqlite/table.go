@@ -1,5 +1,5 @@
-// Package sqlite is an example: it puts a guard in front of a table of SQLite, as a program does for a
-// store that no package wraps. The table passes the same tests as the other guards.
+// Package sqlite is an example: it puts a guard in front of a table of SQLite, as you would for a store
+// without a guard package. It passes the tests of the other guards.
 package sqlite
 
 import (
@@ -42,7 +42,7 @@ func open(dir string, o *guard.Options) (*table, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	o = o.WithDefaults(filepath.Join(dir, filterName), guard.Exact)
-	o.Narrow(info.Mode()) // who may not read the store may not read the filter
+	o.Narrow(info.Mode()) // nobody may read the filter who may not read the store
 	if t.guard, err = guard.Open(t, o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -108,7 +108,7 @@ func (t *table) get(key []byte) (value []byte, err error) {
 // A reader reads the table as it is when begin is called.
 type reader struct {
 	table *table
-	view  guard.View // the instant before the call
+	view  guard.View // taken just before tx begins
 	tx    *sql.Tx
 }
 
@@ -129,7 +129,7 @@ func (r *reader) get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// snapshot begins a read transaction. The query fixes its instant, which BEGIN alone does not.
+// snapshot begins a read transaction. The query fixes its instant; BEGIN alone would not.
 func (t *table) snapshot() (*sql.Tx, error) {
 	tx, err := t.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
