@@ -95,8 +95,8 @@ func TestDescribeState(t *testing.T) {
 	}
 }
 
-// TestSizeTable checks the table of size, for a build with a given time a key. Its numbers are those that
-// size prints for each filter alone, in testdata/size.txt.
+// TestSizeTable checks the table of size, for a build with a given time a key. Its numbers are those
+// that size prints for each filter alone, in testdata/size.txt.
 func TestSizeTable(t *testing.T) {
 	var out bytes.Buffer
 	noError(t, printSizes(&out, mmapfilter.Options{}, 20e-9))
