@@ -25,8 +25,8 @@ func Fingerprint(x, values uint64) uint64 {
 	return hi + 1
 }
 
-// JoinHash is an inverse of SplitHash: of the hashes of a line whose rest is at least the
-// given one, it returns the lowest. An item is a range of rests. The hashes of a line have
+// JoinHash is an inverse of SplitHash: it returns the lowest hash that has this line and at
+// least this rest. An item is a range of rests. The hashes of a line have
 // every n-th rest, and NewGeometry keeps every range longer than n, so each item has a hash.
 func JoinHash(line, rest, n uint64) uint64 {
 	h, left := bits.Div64(line, rest, n)

@@ -76,7 +76,7 @@
 //	epoch            a word that is odd while a process recovers the file
 //	promise          two words that say up to which LSN the log is durable
 //	recovery         replaying the log of a writer that died
-//	check            a checksum; that of a record or a page also covers the check before it
+//	check            a checksum; the check of a record or a page also covers the check before it
 //	counts           of a superblock copy, a page or a record: is in force; programs ignore the others
 //	batch, part      several keys in one call; those of them that are looked up together
 //	Direct           the code that looks up a single key, made for one file (in Go only)

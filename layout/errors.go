@@ -29,7 +29,7 @@ const (
 	RegionSet        = "set"        // NAME.apply; offsets are in that file
 )
 
-// A CorruptError says where a file breaks which rule of the format. It matches
+// A CorruptError says which rule of the format a file breaks, and where. It matches
 // [ErrCorrupt].
 type CorruptError struct {
 	Region string // one of the Region constants

@@ -67,8 +67,8 @@ func (k Kept) Counted(operations uint64) uint64 {
 	return operations
 }
 
-// A Mark is what a replica, with or without hashes, says from some operation on about the history
-// that it follows.
+// A Mark is what a replica, with or without hashes, says about the history that it follows, from
+// some commit on.
 type Mark struct {
 	At  Position
 	Set uint64 // as in Kept

@@ -61,7 +61,7 @@ import (
 //  5. The same holds for the group marks of the stash: one is cleared when no entry beyond it is left.
 //  6. In some layouts, only all words of a line together tell what is in it. These layouts guard
 //     every change of a line. So by 1 the words that the lookup has read are those of one instant.
-//  7. A recovery stores in another order, and leaves even counters alone. But the epoch is odd from
+//  7. A recovery stores in another order, and does not make counters odd. But the epoch is odd from
 //     before its first store to after its last, and every lookup has the epoch among its counters.
 //
 // If the home line turns out not to be enough, the lookup starts again, with the counters of all its

@@ -2,8 +2,8 @@ package layout
 
 import "bytes"
 
-// IsReplica reports whether the file is a replica without hashes: it has the items that a history means
-// at the position of the file.
+// IsReplica reports whether the file is a replica without hashes: it has the items of another filter's
+// history up to the position of the file.
 func (s *Superblock) IsReplica() bool { return s.ReadOnlyCompat()&replicaFlag != 0 }
 
 // Follows reports whether the file is a replica with hashes: it follows the history of another filter,
@@ -62,7 +62,7 @@ func (s *Superblock) ForgetSource() {
 }
 
 // historyUse checks the fields that only files with hashes, and replicas without hashes, have. It
-// returns a field that breaks F4, and what is wrong with it; what is empty if all fields are right.
+// returns a field that breaks F4, and what is wrong with it, or "" if all fields are right.
 func (s *Superblock) historyUse() (field int, what string) {
 	k := s.Kept()
 	if history := s.Descent() != 0 || k != (Kept{}); !s.KeepsHashes() && (history && !s.IsReplica() ||

@@ -22,8 +22,8 @@ type Shards struct {
 
 // A shardsTable is a Table with a kernel for batches in sets.
 type shardsTable interface {
-	// FirstLooksInSet is FirstLooks for hashes of a set. Its tables may differ from this one
-	// only in the number of lines.
+	// FirstLooksInSet is FirstLooks for hashes of a set. The tables of the set may differ from
+	// this table only in the number of lines.
 	FirstLooksInSet(tables []atomic.Pointer[Direct], hashes []uint64, found []bool, open []uint8) (done int)
 }
 

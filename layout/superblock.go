@@ -46,8 +46,8 @@ const (
 	// growsFlag says, in Compat, that a writer rebuilds the filter when it is full.
 	growsFlag = 1 << 1
 	// replicaFlag says, in ReadOnlyCompat, that the file is a replica without hashes: it has the items
-	// that a history means at the position in the superblock. A program that does not know the flag
-	// would write operations of its own, which the history lacks.
+	// of another filter's history up to the position in the superblock. A program that does not know
+	// the flag would write operations of its own, which the history lacks.
 	replicaFlag = 1 << 1
 	// followsFlag says, in Compat and in ReadOnlyCompat, that the file keeps its hashes and follows the
 	// history of another filter. A program that does not know the flag would write operations of its

@@ -84,7 +84,7 @@ type Loads struct {
 
 // Hosts is a Table whose lines have overflow bits and know their guests, the items that are not in
 // their home line. So a writer knows at every instant which overflow bits are needed, and clears the
-// other bits. In a table that is no Hosts, every lookup goes on to the second line.
+// other bits. In any other Table, every lookup goes on to the second line.
 type Hosts interface {
 	// The guests of a line. l is the image of the line.
 

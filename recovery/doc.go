@@ -11,11 +11,11 @@
 //
 //   - The process dies (kill -9, a panic, an out-of-memory kill). What it stored to
 //     mapped files stays in the page cache. Its heap is gone.
-//   - The power fails. Each sector that was stored to since the last sync of its file independently
-//     keeps its old content on the disk, or takes any state that it has had since, because the
-//     kernel writes pages whenever it likes. Writing a page is not atomic: it can be cut at any
-//     multiple of 8 bytes. A sector of the log or of the superblocks that was being written can
-//     contain garbage.
+//   - The power fails. Each sector that was stored to since the last sync of its file keeps its
+//     old content on the disk, or takes any state that it has had since, independently of other
+//     sectors, because the kernel writes pages whenever it likes. Writing a page is not atomic: it
+//     can be cut at any multiple of 8 bytes. A sector of the log or of the superblocks that was
+//     being written can contain garbage.
 //   - A sync fails (fsync, fdatasync, msync). Some sectors are durable and others are not,
 //     but the system considers all of them written. The page cache may differ from the
 //     disk, and a second sync does not help.
@@ -237,7 +237,7 @@
 //	a sync fails, or the first log finds no      ErrFailed; after reopening, everything up to
 //	room on a full disk                          the last sync that returned no error
 //	a larger log finds no room on a full disk    all goes on: the log keeps its size
-//	the log is damaged, missing, or that of      ErrCorrupt with the rule (L1 to L5); the file
+//	the log is damaged or missing, or is from    ErrCorrupt with the rule (L1 to L5); the file
 //	another file or another time                 stays as it is; DiscardLog goes on without the
 //	                                             log
 //	damage after the last durable record         the log ends there, as after a power loss

@@ -239,7 +239,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	next := w.next(layout.Clean)
 	next.SetCheckpointLSN(scan.LSN)
 	if scan.End[1] != 0 {
-		next.SetGeneration(next.Generation() + 1) // the next log has the generation before this one
+		next.SetGeneration(next.Generation() + 1) // the log of the next generation has the number before this one
 	}
 	if err := w.rest(&next); err != nil {
 		return err

@@ -407,8 +407,8 @@ func (w *Writer) promise(salt, lsn uint64) {
 
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
 
-// applyAhead is how many records ahead words are prefetched. It exceeds the number of cache
-// misses that a core keeps in flight, so that the core never waits for a single miss.
+// applyAhead is by how many records the prefetch of words precedes their stores. It exceeds the
+// number of cache misses that a core keeps in flight, so that the core never waits for a single miss.
 const applyAhead = 32
 
 // applyAtOnce is how many records apply stores, in about 2 ms, before it lets other goroutines run. With

@@ -20,7 +20,7 @@ type filled struct {
 	own         []uint64          // the hashes of its items
 	home        int               // items that stay
 	guests      int               // items of other lines
-	stay, leave [directions]uint8 // items by direction; of stay at most math.MaxUint8 are counted
+	stay, leave [directions]uint8 // items by direction; stay counts up to math.MaxUint8
 }
 
 // FillLines implements layout.Hosts. The lines with the most items choose first which items leave,
@@ -68,8 +68,9 @@ func (t *table) ofOneLine(hashes []uint64) (line uint64, own []uint64) {
 	return line, hashes
 }
 
-// send has an item leave its home line. It prefers a direction in which most others leave, and then the
-// one in which most can. If no other line has room and deeper is set, items leave another line first.
+// send has an item leave its home line. It prefers the direction in which the most items leave so far,
+// and of several the one in which the most can still leave. If no other line has room and deeper is
+// set, items leave another line first.
 func (f *filling) send(line uint64, deeper bool) bool {
 	l, best, most := &f.lines[line-f.first], -1, 0
 	for d, n := range l.stay {
@@ -98,8 +99,8 @@ func (f *filling) send(line uint64, deeper bool) bool {
 	return true
 }
 
-// other returns the other line of the items of a direction at home in a line. If that line is in another
-// range, it returns the home line.
+// other returns the other line of items that have a home line and a direction. If that line is in
+// another range, it returns the home line.
 func (f *filling) other(line uint64, direction int) uint64 {
 	to := f.table.Alternate(layout.Item{Line: line, Fp: uint32(direction)}).Line
 	if to-f.first >= uint64(len(f.lines)) {

@@ -69,7 +69,7 @@ func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open [
 	return t.looks(batch{region: &v.Region[0]}, hashes, found, open)
 }
 
-// ahead is how many hashes ahead of the look lines are prefetched, as in the kernels.
+// ahead is by how many hashes the prefetch of a line precedes the look, as in the kernels.
 const ahead = 16
 
 // looksInGo does in Go what the kernels for one table do.

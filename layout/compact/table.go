@@ -17,8 +17,7 @@ const (
 	guestsEnd  = lineBits - directions - guestBits // the bit after the first guest
 
 	// The legal numbers of quotients and of bits of a remainder. A remainder has the direction in its
-	// low bits, a word has a bit for each quotient, and a fingerprint has at most 31 bits: see Crowd
-	// and Class.
+	// low bits, a word has a bit for each quotient, and a fingerprint has at most 31 bits.
 	leastQuotients, mostQuotients = 16, 64
 	leastRemainder, mostRemainder = 4, 26
 	mostFingerprints              = 1 << 31

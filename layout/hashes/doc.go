@@ -19,9 +19,9 @@
 // full page. It also has the check of the last page of the tail if this page is not full, and
 // otherwise 0. A last page that is not full is page 1 or 2, whichever has this check. Every
 // checkpoint stores this last page again, as whichever of pages 1 and 2 the newest superblock does
-// not use. So the pages that count stay unchanged until the next superblock is durable. Any other
-// page in the file counted only by an older superblock, or its writer died before a superblock
-// counted it.
+// not use. So the pages that count stay unchanged until the next superblock is durable. As for any
+// other page in the file, either only an older superblock counted it, or its writer died before any
+// superblock did.
 //
 //	header     word 0 magic "MMAPFHSH"   1 version: 2   2 identity, a random number
 //	                3 items in the base  4 B            5 sum of their hashes, modulo 2^64

@@ -61,8 +61,8 @@ type Place struct {
 // checked has buffers for the bytes that a check covers, which would be allocated anew for each page.
 var checked = sync.Pool{New: func() any { return new([checkedBytes]byte) }}
 
-// check computes the check of a page, which is never 0. The bits of word i that store the check
-// count as zero.
+// check computes the check of a page, which is never 0. It takes zero for the bits of word i that
+// store the check.
 func (p *Page) check(at Place, i int) uint32 {
 	b := checked.Get().(*[checkedBytes]byte)
 	defer checked.Put(b)

@@ -29,7 +29,7 @@ type Class struct {
 // Sum returns the number of items of the class.
 func (c *Class) Sum() int { return c.Items[0] + c.Items[1] }
 
-// Check checks that a file holds the items of a class. Words returns a word of the file by
+// Check checks that a file holds the items of a class. words returns a word of the file by
 // its number.
 func (c *Class) Check(t layout.Table, words func(word uint64) uint64) error {
 	var l layout.Line
@@ -140,7 +140,7 @@ func (m *Multiset) Len() (n int) {
 }
 
 // Copies returns how many keys share the class and the home line of a hash. A caller may
-// delete the hash so many times.
+// delete the hash that many times.
 func (m *Multiset) Copies(hash uint64) int {
 	p := m.Locate(hash)
 	return m.classes[p.Class].Items[p.Side]

@@ -124,7 +124,7 @@
 //
 // After the last record of a segment whose commit record matches, reading continues at the next
 // multiple of 4,096. The log ends before the first record or begin record whose check is wrong.
-// Records of whole operations before that point count. A commit record that does not match all
+// Before that point, the records of whole operations count. A commit record that does not match all
 // records of its segment does not count, and neither do later segments. After the last segment of
 // the generation that the superblock names, reading continues with the next generation, if the LSN
 // and the check in its first begin record follow on from this segment.

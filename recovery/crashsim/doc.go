@@ -48,7 +48,7 @@
 //	    recovered state has, as an item or by what the history means.
 //	O4  The same holds at every instant: after each store of a writer or of a recovery that a
 //	    reader can see, a lookup of such a key answers "maybe".
-//	O6  Opening fails only if a sync during opening fails, or a call that writes hashes. An
+//	O6  Opening fails only if a sync, or a call that writes hashes, fails meanwhile. An
 //	    operation fails only because of such a failure, or because the filter is full, and never
 //	    panics; after a failed sync every operation fails. If hashes cannot be written, a filter
 //	    that must keep its hashes goes on: a later checkpoint writes them. Other filters go on

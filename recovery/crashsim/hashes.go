@@ -103,7 +103,7 @@ func (f *files) openHashes(n name) (recovery.HashFile, error) {
 	return hashFile{l}, nil
 }
 
-// KeepHashes does nothing if there is no file of NextHashes.
+// KeepHashes does nothing if no file has the name NextHashes.
 func (f *files) KeepHashes() error {
 	first := f.first + firstHashes
 	if f.v.dir.names[first+name(recovery.NextHashes)] == noFile {

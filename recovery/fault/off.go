@@ -6,6 +6,6 @@
 package fault
 
 // At is called before each system call that writes, with its name: write, fsync,
-// fdatasync, msync, fallocate, rename, link, remove or syncdir. If it returns an error, that
-// error replaces the call.
+// fdatasync, msync, fallocate, truncate, rename, link, remove or syncdir. If it returns an
+// error, that error replaces the call.
 func At(string) error { return nil }

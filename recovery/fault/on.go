@@ -7,8 +7,8 @@ package fault
 var Hook func(call string) error
 
 // At is called before each system call that writes, with its name: write, fsync,
-// fdatasync, msync, fallocate, rename, link, remove or syncdir. If it returns an error, that
-// error replaces the call.
+// fdatasync, msync, fallocate, truncate, rename, link, remove or syncdir. If it returns an
+// error, that error replaces the call.
 func At(call string) error {
 	if Hook == nil {
 		return nil

@@ -71,8 +71,8 @@
 // machines. Building a file, and any other writing, needs 64 bits and mappings (see [Maps]);
 // WebAssembly has no mappings. Where these are missing, writing fails with errors.ErrUnsupported.
 // Opening a file for writing also fails with errors.ErrUnsupported on Windows, which cannot rename
-// a mapped file, and on OpenBSD, where a mapping and read may disagree. The promises about power
-// loss hold on Linux; elsewhere they hold only if the calls in the table do what they promise. On
+// a mapped file, and on OpenBSD, where a mapping and the call read may disagree. The promises about
+// power loss hold on Linux; elsewhere they hold only if the calls in the table do what they promise. On
 // systems other than Linux, holes in a copied file stay, so a store to a hole on a full disk ends
 // the process. The lock has only one part on these systems, so a reader may be served after a
 // process has taken the lock to recover the file, and before the recovery begins.

@@ -231,8 +231,9 @@ func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 // NAME. Otherwise a kill in between would leave the new filter without hashes. The hashes of the old
 // filter keep their name. But if the new filter keeps no hashes, nameHashes renames those of the old
 // filter to NAME.hashes.new, where the old filter finds them too (K3). If the process then dies before
-// keepHashes has removed them, this name shows that they belong to no filter. Another draft of the
-// same path may have the name NAME.hashes.new until this other draft is published or discarded.
+// keepHashes has removed them, this name shows that they belong to no filter. If the hashes of
+// another draft of the same path have the name NAME.hashes.new, nameHashes waits until that draft is
+// published or discarded.
 func (d *Draft) nameHashes() error {
 	next, from := d.path+recovery.NextHashes.String(), d.path+recovery.CurrentHashes.String()
 	if d.hashes != nil {

@@ -189,8 +189,8 @@ func (v *Files) DropLargePages(from int64) (next, dropped int64) {
 }
 
 // shrinkStep is how many bytes DropLargePages drops. It is a multiple of the size of the largest page,
-// since a large page stays if only a part of it would be dropped. The largest page has as many small
-// pages as a small page has room for addresses. An operation may have to wait for one such step.
+// since a large page stays if only a part of it would be dropped. The largest page has a small page
+// for each address that fits on a small page. An operation may have to wait for one such step.
 var shrinkStep = max(8<<20, os.Getpagesize()*os.Getpagesize()/8)
 
 // makeLargePages gives a new file on tmpfs its memory in large pages, as far as the system

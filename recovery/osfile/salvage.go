@@ -158,7 +158,7 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 	unjoined := len(runs) > 0 && best == nil || best != nil && len(best.entries) == 0 && beyond > reached
 	if unjoined || others && !newest && !rest {
 		return &layout.CorruptError{Region: layout.RegionLog, Rule: "K2", What: fmt.Sprintf(
-			"the log does not go on where NAME.hashes ends, after operation %d, or is that of another filter: move it away to do without it", end.Number)}
+			"the log does not go on where NAME.hashes ends, after operation %d, or belongs to another filter: move it away to do without it", end.Number)}
 	}
 	// The superblock may be older than the lost log; then only the promise shows that a log
 	// existed.

@@ -44,8 +44,8 @@ func (v *Files) DropLargePages(int64) (next, dropped int64) { return 0, 0 }
 
 func allocate(_ context.Context, f *os.File, size int64) error { return writeZeros(f, size, zeroStep) }
 
-// allocateAgain extends a file with content to size. Holes stay, since the system does not
-// say where they are.
+// allocateAgain extends a file with content to size. If the file is already that long, holes stay,
+// since the system does not say where they are.
 func allocateAgain(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() >= size {
