@@ -133,8 +133,8 @@ func randomUUID() (uuid [16]byte) {
 // [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Stats.Recovery] says what
-// was found. If the filter is a replica that has only some changes of a set ([Filter.Apply]),
-// Open does the rest of the set. On Linux, the first commit to a sealed file drops the file from the
+// was found. If the filter is a replica that has only part of a set of changes ([Filter.Apply]),
+// Open does the rest of the changes. On Linux, the first commit to a sealed file drops the file from the
 // page cache. The more of it is in memory, the longer this takes. If most of the file was in memory, it
 // is read again in the background, unless Close made the commit (rule R4).
 //

@@ -222,15 +222,16 @@
 //
 // [Create], [Build], [Merge], [Open], [Recover], [Repair], [DiscardLog], and the methods of a
 // Filter from Create or Open write to the file, to its log, NAME.stash, and to NAME.hashes. If a
-// filter was moved away without its log, the first of these calls renames this log, adding digits
-// of the UUID of its filter to the name. [Filter.Rebuild] also writes the new file that takes the
-// place of the old one, and so does a filter that grows by itself. [Filter.Apply] also writes
-// NAME.apply, and removes it once all changes are done; [Open] finishes the changes of a NAME.apply
-// that is left. [Install] renames a file and its NAME.hashes. A Set of package sets writes to the
-// shards that its OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write
-// only to recover a file whose writer died, unless NoRecover is set. A Follower may do the same
-// when it opens the next file. [Verify], and the methods of a Filter from Build, OpenReadOnly,
-// OpenBytes or OpenReaderAt, write nothing to these files.
+// filter was moved away without its log, and another filter took its name, the next call that would
+// replace this log renames it, adding digits of the UUID in the log to its name. [Filter.Rebuild]
+// also writes the new file that takes the place of the old one, and so does a filter that grows by
+// itself. [Filter.Apply] also writes NAME.apply, and removes it once all changes are done; [Open]
+// finishes the changes of a NAME.apply that is left. [Install] renames a file and its NAME.hashes.
+// A Set of package sets writes to the shards that its OpenShards has opened. [OpenReadOnly],
+// [Follow] and the lookups of a Set write only to recover a file whose writer died, unless
+// NoRecover is set. A Follower may do the same when it opens the next file. [Verify], and the
+// methods of a Filter from Build, OpenReadOnly, OpenBytes or OpenReaderAt, write nothing to these
+// files.
 //
 // # One insert, from the key to the disk
 //

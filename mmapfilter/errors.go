@@ -62,8 +62,8 @@ var (
 	ErrChangesGap = writer.ErrChangesGap
 	// ErrOtherClasses is returned by Apply for changes that were made for a filter with other [Classes].
 	ErrOtherClasses = writer.ErrOtherClasses
-	// ErrApplying is returned by an operation on a replica that has only some changes of a set, because
-	// Apply was cut off. Call Apply again.
+	// ErrApplying is returned by an operation on a replica that has only part of a set of changes,
+	// because Apply was cut off. Call Apply again.
 	ErrApplying = writer.ErrApplying
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
 	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")

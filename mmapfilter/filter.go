@@ -249,8 +249,8 @@ func (o *openFile) superseded() bool {
 
 // Len returns the number of items in the file: of keys, with each copy of equal keys counted. Until the
 // next rebuild, Len does not count keys that [Filter.InsertUnique] has left out, and it still counts
-// keys whose deletes wait (see [Filter.Delete]). If another process
-// writes to the file, Len is the number at the last checkpoint. After Close it is the number at Close.
+// keys whose deletes wait (see [Filter.Delete]). If another process writes to the file, Len is the
+// number at the last checkpoint. After Close it is the number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.len()

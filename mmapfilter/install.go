@@ -25,8 +25,8 @@ import (
 // file may not survive a power loss, or readers of the old file do not know of it.
 //
 // The file at from must be sealed or clean. The errors are those of Verify for this file,
-// [ErrNeedsRecovery] if its writer has died, [ErrApplying] if it is a replica that has only some
-// changes of a set, and [ErrLocked] if it has a writer; ErrLocked if a writer has the file at to open;
+// [ErrNeedsRecovery] if its writer has died, [ErrApplying] if it is a replica that has only part
+// of a set of changes, and [ErrLocked] if it has a writer; ErrLocked if the file at to has a writer;
 // a [*ForeignError] if the file at to is not a filter (Install does not replace such a file); and
 // those of the file system.
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {

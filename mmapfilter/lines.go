@@ -167,7 +167,7 @@ type fetch struct {
 	at     func(word uint64) uint64 // the method word, made once for all lookups
 	hashes []uint64
 	found  []bool
-	open   []int                   // indexes in hashes of those without an answer
+	open   []int                   // indexes of the hashes that have no answer yet
 	blocks map[uint64]*layout.Line // a nil value means that the block could not be read
 	wanted []uint64                // blocks to read next; some are listed twice
 	missed bool                    // a lookup needs a block that could not be read

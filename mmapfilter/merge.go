@@ -31,9 +31,9 @@ import (
 // options and inputs give the same bytes, also in NAME.hashes.
 //
 // The errors are those of Build; [ErrOtherSeed]; [ErrOtherNormalisation]; [ErrOtherShard];
-// [ErrNoHashes]; [ErrApplying] if an input is a replica that has only some changes of a
-// set; and [ErrBusy] if an input has a writer. An error about an input is an [*fs.PathError] with the
-// path of the input. Merge first recovers an input whose writer has died.
+// [ErrNoHashes]; [ErrApplying] if an input is a replica that has only part of a set of changes; and
+// [ErrBusy] if an input has a writer. An error about an input is an [*fs.PathError] with the path of the
+// input. Merge first recovers an input whose writer has died.
 func Merge(ctx context.Context, path string, opts *Options, inputs ...string) error {
 	if err := opts.validate(); err != nil {
 		return about("merge", path, err)
@@ -221,8 +221,8 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 // If operations are lost, the filter is repaired and the error is a [*LostError]. If there is an
 // intact log that does not continue NAME.hashes, Repair changes nothing, and the error is
 // [ErrCorrupt]. The other errors are [ErrNoHashes], [ErrLocked], [ErrApplying] for a replica that has
-// only some changes of a set and needs a new snapshot, and those of Build. If no superblock is intact,
-// nobody knows which filter the hashes belong to, and the error is ErrCorrupt.
+// only part of a set of changes and needs a new snapshot, and those of Build. If no superblock is
+// intact, nobody knows which filter the hashes belong to, and the error is ErrCorrupt.
 func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bool, err error) {
 	if opts == nil {
 		opts = new(RebuildOptions)

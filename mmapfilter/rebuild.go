@@ -135,7 +135,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		o.release()
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
 		// Other processes see the position of the last checkpoint, and the old file may have had a
-		// later checkpoint than the new file has. If this one cannot keep the hashes, a later one tries.
+		// later checkpoint than the new file. If this checkpoint cannot keep the hashes, later ones try.
 		if late := s.file.work.Writer.Checkpoint(); s.file.work.Writer.Err() != nil {
 			err = errors.Join(err, late)
 		} else {

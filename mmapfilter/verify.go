@@ -68,8 +68,8 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 	return verifyOpen(ctx, f, head, path, path, progress)
 }
 
-// verifyOpen verifies the file at path, which is open. Unless hashes is "", it also verifies the hashes
-// that the filter at the path hashes has kept.
+// verifyOpen verifies the file at path, which is open. Unless hashes is "", verifyOpen also verifies
+// the kept hashes of the filter at the path in hashes.
 func verifyOpen(ctx context.Context, f *os.File, head *osfile.Head, path, hashes string, progress func(done, total int64)) (Report, error) {
 	state := head.Superblock.State()
 	r := Report{FileBytes: head.Size, Sealed: state == layout.Sealed}

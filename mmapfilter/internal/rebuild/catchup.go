@@ -34,7 +34,7 @@ const (
 	slowMost  = 50_000 // nanoseconds
 )
 
-// catchUp replays operations until no more than most of them wait.
+// catchUp replays operations. most is how many may still wait when it returns.
 func (r *replayer) catchUp(most int) error {
 	for before, n := r.tap.Len(), 1; r.tap.Len() > most || len(r.hashes) > 0; n++ {
 		if err := context.Cause(r.ctx); err != nil {

@@ -24,8 +24,8 @@ var (
 	ErrChangesGap = errors.New("the changes do not begin at the position of the filter")
 	// ErrOtherClasses is returned for changes by class if the filter has other classes.
 	ErrOtherClasses = errors.New("the changes are for a filter with other classes")
-	// ErrApplying is returned by an operation on a replica that has applied only some changes of a set.
-	ErrApplying = errors.New("the filter has only some changes of a set")
+	// ErrApplying is returned by an operation on a replica that has only part of a set of changes.
+	ErrApplying = errors.New("the filter has only part of a set of changes")
 )
 
 // Apply applies the changes from r to a replica, each exactly once (K9), unless the replica has them

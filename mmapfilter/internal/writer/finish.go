@@ -175,9 +175,9 @@ func (w *Writer) HistoryIsLong() bool { return w.tooLong.Load() }
 
 // lastPart returns how much of a half of the log is left when the background asks for a checkpoint.
 // Before the checkpoint can begin, it waits for a commit that is under way and for a commit of its
-// own. Meanwhile operations fill the last part. The last part is an eighth of the half, but at
-// least the constant enough, since a commit takes long if it stores to many pages for the first
-// time since a checkpoint.
+// own. Meanwhile operations fill the last part. The last part is an eighth of the half, or more
+// in a small log, since a commit takes long if it stores to many pages for the first time since a
+// checkpoint.
 func (w *Writer) lastPart(size int64) int64 {
 	const share, enough = 8, 4 << 20
 	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))

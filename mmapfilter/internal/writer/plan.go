@@ -17,8 +17,8 @@ func (e *FullError) Unwrap() error { return ErrFull }
 
 // plan plans what an operation does to the items (K7). It puts the stores into w.mu.op. grow is the
 // change in the number of items. does says that the operation changes something, if only the history.
-// listed says that the operation is in the history of the old file (see Replay); then it goes to this
-// history too, whatever it does to the items.
+// listed says that the operation is in the history of the old file (see Replay); then it goes to the
+// history of w too, whatever it does to the items.
 //
 // Once an AtLeastOne has left a key out, no delete takes an item until the next rebuild, since the item
 // may answer for that key. An AtLeastOne that leaves its key out goes to the history, unless the key is
@@ -66,8 +66,8 @@ func (w *Writer) remove(hash uint64) bool {
 	return true
 }
 
-// drain moves an item from the stash into a line, if freed, which has just got room, is a line of an
-// item in the stash. It reports whether it has moved an item. REQUIRES: w.mu.
+// drain moves an item from the stash into the line freed, which has just got room, if this is a line of
+// the item. It reports whether it has moved an item. REQUIRES: w.mu.
 func (w *Writer) drain(freed uint64) (done bool) {
 	if !w.mu.stashed.mayBeOf(freed) {
 		return false

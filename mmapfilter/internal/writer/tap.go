@@ -148,8 +148,8 @@ func (t *Tap) Len() int {
 	return t.n
 }
 
-// Take takes out up to most operations, in order, and one more if the two entries of a Count would be
-// separated. It appends their hashes and their Ops to hashes and ops.
+// Take takes out operations, in order: most is their largest number, plus one if the two entries of a
+// Count would be separated. It appends their hashes and their Ops to hashes and ops.
 func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layout.Op, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
