@@ -17,8 +17,8 @@
 //	a kill while a Pebble store is opened         "maybe" for all keys, until the filter is rebuilt
 //	the filter is restored from a backup          the same, unless the outbox or the store tells which
 //	                                              keys the filter lacks
-//	the store is restored from a backup           the same, unless no key has been removed from the filter
-//	                                              since
+//	the store is restored from a backup           the same, unless store and filter still have the same
+//	                                              token
 //	another guard has opened the store since      "maybe" for all keys, until the filter is rebuilt; the
 //	(a tool, or a program with another Prefix)    same for a store from before guards had an owner
 //	Options.Covers is another function            the same if CoversVersion differs; without

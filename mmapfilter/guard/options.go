@@ -67,8 +67,8 @@ type Options struct {
 	// function has changed, so every Open rebuilds the filter.
 	CoversVersion string
 	// Prefix is the prefix of the guard's entries in the store (in bbolt the name of their bucket).
-	// Empty means "\x00mmapfilter\x00". Programs must not use keys with this prefix, nor, whatever the
-	// prefix, the name [OwnerName]. If another prefix was used last, Open rebuilds the filter.
+	// Empty means "\x00mmapfilter\x00". Programs must not use keys with this prefix, nor the name
+	// [OwnerName], whatever the prefix. If another prefix was used last, Open rebuilds the filter.
 	Prefix []byte
 	// Mode is the permission bits that the filter and its log may have; see [mmapfilter.Options]. An
 	// existing filter loses other bits. 0 means 0666. The packages of the engines remove the bits that

@@ -64,8 +64,8 @@ func (g *Guard) put(hashes []uint64) {
 	p.puts.Add(1)
 }
 
-// take puts hashes into the filter. Once a hash has found no room, it and all hashes after it overflow.
-// Even hashes that the filter already has do, since a rebuild under way learns only of inserts.
+// take puts hashes into the filter. Once a hash has found no room, it and all hashes after it overflow,
+// even those that the filter already has, since a rebuild under way learns only of inserts.
 func (g *Guard) take(hashes []uint64) error {
 	unplaced, done, err := g.insert(hashes, true)
 	if len(unplaced) > 0 {

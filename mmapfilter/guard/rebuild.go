@@ -53,8 +53,9 @@ const (
 )
 
 // mostTries is how often a rebuild is tried in a row if the new filter has no room for the keys that
-// come meanwhile. Each try has at least twice the capacity of the one before, so the last try has 32
-// times the capacity of the first. If this is not enough, keys come faster than a rebuild reads them.
+// come meanwhile. Each try has at least twice the capacity of the one before, so the last try has at
+// least 32 times the capacity of the first. If this is not enough, keys come faster than a rebuild
+// reads them.
 const mostTries = 6
 
 // Rebuild rebuilds the filter from the keys of the store. Reads and transactions go on meanwhile. The

@@ -283,7 +283,7 @@ func (t *Tx) Done(o Outcome) {
 	case o == Aborted || t.deletes == nil:
 	case o == Unknown || t.listed:
 		// The store may still have the keys, or the new filter may lack them. So only the next Open
-		// does these deletes, if the store then has their entry, which a rebuild removes.
+		// does these deletes, if the store still has their entry then. A rebuild removes it.
 		g.mu.dropped = append(g.mu.dropped, t.deletes)
 	default:
 		g.mu.deletes = append(g.mu.deletes, t.deletes)

@@ -102,7 +102,7 @@ const someAtAll = 1000
 // of the time.
 type churning struct {
 	puts    uint64 // keys that have been put
-	came    uint64 // keys put during the last rebuild, or half of the came before it if that is more
+	came    uint64 // keys put during the last rebuild, or half of the previous value if that is more
 	reserve uint64 // capacity that the filter has for keys that come and go
 	ticked  uint64 // puts at the last interval
 	idle    int    // intervals since the last put

@@ -125,8 +125,8 @@ func (g *Guard) round() error {
 	return g.done(n, deletes)
 }
 
-// write changes entries of the store. The work of an interval does not wait for readers: if there are
-// any, it returns ErrBusy, and the next interval tries again. REQUIRES: g.work.
+// write changes entries of the store. In the work of an interval, write does not wait for readers: if
+// there are any, it returns ErrBusy, and the next interval tries again. REQUIRES: g.work.
 func (g *Guard) write(c Changes) error {
 	if s, ok := g.store.(IdleWriter); ok && g.idle {
 		return s.WriteIdle(c)

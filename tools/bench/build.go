@@ -19,8 +19,8 @@ func newBuild(s *session) command {
 	s.rounds = 3
 	b.choice.flags(s)
 	listFlag(s, &b.counts, "keys", "10M,100M", "how many keys, such as 500000, 10M or 2B, instead of -size", parseCount)
-	s.flags.IntVar(&b.shards, "shards", 0, "how many shards a set has that is built in tasks, beside one file; also compares lookups in sets")
-	s.countFlag(&b.lookupKeys, "lookup-keys", "800M", "with -shards: how many keys the sets have in which keys are looked up")
+	s.flags.IntVar(&b.shards, "shards", 0, "how many shards are in a set that is built in tasks, beside one file; also compares lookups in sets")
+	s.countFlag(&b.lookupKeys, "lookup-keys", "800M", "with -shards: how many keys are in the sets that lookups are compared in")
 	return command{map[string]string{"keys": "50K", "lookup-keys": "20K", "rounds": "1"}, b.run}
 }
 

@@ -45,7 +45,7 @@ func runChild() {
 	jsonrpc.ServeConn(pipe{lastInput{os.Stdin}, os.Stdout})
 }
 
-// A lastInput is an input that ends the process when it ends, whatever is being measured.
+// A lastInput is an input whose end ends the process, whatever is being measured.
 type lastInput struct{ io.ReadCloser }
 
 func (l lastInput) Read(p []byte) (int, error) {

@@ -16,12 +16,12 @@ import (
 func newChurn(s *session) command {
 	c := &churnRun{session: s}
 	listFlag(s, &c.rates, "rates", "0.05,0.01,0.001,0.0001", "rates that filters are made for; others are measured at 0.01", parseRate)
-	listFlag(s, &c.kinds, "kinds", strings.Join(churnKinds, ","), "which keys are replaced in the default filter that inserts fill; in all others, random keys are", parseKind)
+	listFlag(s, &c.kinds, "kinds", strings.Join(churnKinds, ","), "which keys are replaced in the default filter if inserts fill it; all other filters replace random keys", parseKind)
 	s.flags.IntVar(&c.turnovers, "turnovers", 50, "how many turnovers, each of as many deletes and inserts as there are keys")
 	s.flags.Uint64Var(&c.n, "keys", 1_000_000, "how many keys a filter is made for, and has; -size and -rounds have no effect")
 	s.flags.Uint64Var(&c.most, "asks", 20_000_000, "how many absent keys a rate is measured with, at most")
 	s.flags.StringVar(&c.out, "out", "churn", "begins the names of the files it writes: .csv, and two pictures")
-	s.flags.BoolVar(&c.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
+	s.flags.BoolVar(&c.draw, "draw", false, "draw the pictures from the existing .csv file, and measure nothing")
 	return command{map[string]string{"keys": "5000", "turnovers": "2", "asks": "100000", "rates": "0.01,0.001"}, c.run}
 }
 

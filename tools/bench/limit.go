@@ -18,7 +18,7 @@ const lineWords = layout.LineBytes / 8
 const inFlight = 64
 
 // A limit reads random lines of 64 bytes of a mapped file, and nothing else. No lookup that reads a
-// line can be faster than the faster of the methods prefetched and plain. The method plain is
+// line can be faster than the faster of two methods, prefetched and plain. The method plain is
 // faster if a cache holds the lines, since prefetching a line then takes longer than reading it.
 type limit struct {
 	words []uint64 // of the lines

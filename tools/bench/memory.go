@@ -27,7 +27,7 @@ func newMemory(s *session) command {
 	listFlag(s, &m.parts, "parts", strings.Join(memoryParts, ","), "share: one copy for all processes; residency: a file larger than memory", parsePart)
 	s.flags.IntVar(&m.processes, "processes", 8, "share: how many processes have the filter open, and how many have no filter")
 	s.flags.Var(&m.limit, "limit", "residency: the smaller memory limit, in which the file does not fit; it includes the page cache")
-	s.flags.DurationVar(&m.steady, "time", 5*time.Second, "residency: how long lookups are measured at full speed, after as long a time from the first one on")
+	s.flags.DurationVar(&m.steady, "time", 5*time.Second, "residency: how long lookups are measured at full speed, after they have run for the same time")
 	return command{map[string]string{"size": "32MiB", "rounds": "1", "processes": "3", "limit": "16MiB", "time": "20ms"}, m.run}
 }
 

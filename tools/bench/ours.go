@@ -218,7 +218,7 @@ func openLive(f *mmapfilter.Filter, w writing, seed uint64) *Filter {
 	}
 }
 
-// createLive creates an empty filter whose slots n keys fill to the standard load.
+// createLive creates an empty filter; n keys fill its slots to the standard load.
 func (s *session) createLive(path string, v variant, n uint64, w writing) (*Filter, error) {
 	opts := v.options(n)
 	plan, err := opts.Plan()

@@ -32,8 +32,8 @@ var churnPictures = []picture{
 	{"-second", "Do lookups go on reading one line, when random keys are replaced?", "lookups of absent keys that read a second line, %", 9},
 }
 
-// churnLines are the names of filters in the CSV file, and those in pictures. Filters that were not
-// measured are left out.
+// churnLines are the names of filters in the CSV file, and their names in pictures. Filters that were
+// not measured are left out.
 var churnLines = [][2]string{{defaultFilled, "mmapfilter"}, {"seiflotfy", "seiflotfy/cuckoofilter"}, {"linvon", "linvon/cuckoo-filter"}}
 
 var palette = []color.Color{color.RGBA{0x00, 0x72, 0xb2, 255}, color.RGBA{0xd5, 0x5e, 0x00, 255}, color.RGBA{0x00, 0x9e, 0x73, 255}}

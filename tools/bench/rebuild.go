@@ -18,7 +18,7 @@ func newRebuild(s *session) command {
 	s.rounds = 5
 	s.countFlag(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size has no effect")
 	r.large = 850_000_000
-	s.flags.Func("large", "how many keys the file has that is copied and rebuilt beside a writer; 0 leaves it out (default 850M)", func(text string) (err error) {
+	s.flags.Func("large", "how many keys are in the file that is copied and rebuilt beside a writer; 0 leaves it out (default 850M)", func(text string) (err error) {
 		if r.large = 0; text != "0" {
 			r.large, err = parseCount(text)
 		}

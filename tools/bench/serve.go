@@ -30,8 +30,8 @@ func newServe(s *session) command {
 	v := &serveRun{session: s}
 	s.rounds = 5
 	s.flags.IntVar(&v.requests, "requests", 200_000, "how many requests a turn of redis-benchmark has with -P 16; other turns have fewer or more")
-	s.flags.IntVar(&v.keys, "keys", 100_000_000, "how many keys the filter and the set have whose memory is measured")
-	s.flags.IntVar(&v.filters, "filters", 10, "how many filters the server has that is killed and started again")
+	s.flags.IntVar(&v.keys, "keys", 100_000_000, "how many keys are in the filter and in the set whose memory is measured")
+	s.flags.IntVar(&v.filters, "filters", 10, "how many filters the server has when it is killed and started again")
 	s.flags.Int64Var(&v.filterKeys, "filter-keys", 850_000_000, "capacity of each of these filters")
 	return command{map[string]string{"rounds": "1", "requests": "400", "keys": "10000", "filters": "2", "filter-keys": "100000"}, v.run}
 }

@@ -22,8 +22,8 @@ type spec struct {
 }
 
 // ours returns the spec of one of our filters, built from n keys. Every filter has its own lookup
-// loop, as in a program. Other code around a lookup leaves fewer lookups in flight, which may cost
-// a fifth of the time when the filter exceeds the cache.
+// loop, as in a program. More code around a lookup leaves fewer lookups in flight, which makes
+// lookups slower when the filter exceeds the cache.
 func ours(v variant) spec {
 	return spec{v.name(), true, func(s *session, n uint64) (*Filter, error) {
 		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)

@@ -138,7 +138,7 @@ type churner struct {
 	unsynced   int
 }
 
-// work inserts and deletes n keys each, and times each call if m is not nil.
+// work deletes n keys and inserts n keys, and times each call if m is not nil.
 func (c *churner) work(n int, m *writerMeasure) error {
 	var key [8]byte
 	timed := func(call, operations int, f func() error) error {

@@ -33,8 +33,8 @@
 //	const filter = await open('https://example.org/seen.mmf')
 //	if (!(await filter.contains('apple'))) console.log('certainly not')
 //
-// The keys are the bytes that were inserted. Of the note on how the keys were made, only mmfcheck
-// makes use: it refuses a filter whose keys are not lines. The page shows the note.
+// The keys are the bytes that were inserted. Only mmfcheck uses the note on how the keys
+// were made: it refuses a filter whose keys are not lines. The page shows the note.
 //
 // # What it does
 //

@@ -25,9 +25,9 @@ import (
 // Only the owner is elsewhere: at guard.OwnerName, in one chunk, whatever the prefix.
 //
 // Versions up to that of the note were written with a guard; a program without a guard may have written
-// later ones. If Options.Deletes is Exact, every transaction of a guard sets the note, so the store is
-// as a guard left it if no version is greater than that of the note. If it is Rebuild, each call of
-// Position sets the note. If the filter is at a greater version than the note, the store may have been
+// later ones. With guard.Exact, every transaction of a guard sets the note, so the store is as a guard
+// left it if no version is greater than that of the note. With guard.Rebuild, each call of Position
+// sets the note. If the filter is at a greater version than the note, the store may have been
 // restored or have lost power since, and the versions after the note may be another program's, so Since
 // yields their keys, too.
 type store struct {
@@ -57,7 +57,7 @@ type store struct {
 	}
 }
 
-// First bytes of keys: of the entries that need care if one transaction has no room for all entries.
+// First bytes of the keys of entries that need care if one transaction has no room for all entries.
 const (
 	stampEntry   = 's' // without it, the other entries are not used
 	deletesEntry = 'd' // has the hashes to delete from the filter

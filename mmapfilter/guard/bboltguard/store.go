@@ -177,7 +177,7 @@ func (s *store) WriteIdle(c guard.Changes) error {
 	return s.write(tx, c, true)
 }
 
-// write makes changes in a transaction and commits it. idle is that of commit.
+// write makes changes in a transaction and commits it. For idle, see commit.
 func (s *store) write(tx *bbolt.Tx, c guard.Changes, idle bool) error {
 	if err := s.add(tx, c); err != nil {
 		return errors.Join(err, tx.Rollback())

@@ -37,8 +37,8 @@ type DB struct {
 }
 
 // Open opens the store in a directory, as pebble.Open does, and the filter of its keys. A nil o or g
-// means the defaults; the default of guard.Options.Deletes is guard.Rebuild. A store with another
-// comparer than Pebble's default is refused, since a filter tells keys apart by their bytes.
+// means the defaults; the default of guard.Options.Deletes is guard.Rebuild. A store with a
+// comparer other than Pebble's default is refused, since a filter tells keys apart by their bytes.
 func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 	if o == nil {
 		o = &pebble.Options{}

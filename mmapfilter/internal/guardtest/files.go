@@ -229,7 +229,7 @@ func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
 }
 
 // mustRead opens a copy of a store for reading. This must write nothing to the store. It may write
-// to the filter only if the filter has a log, since its writer has died.
+// to the filter only if the filter has a log, because its writer has died.
 func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 	t.Helper()
 	read := s.dir(name + " for reading")

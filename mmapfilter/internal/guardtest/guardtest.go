@@ -260,8 +260,8 @@ func MustKeep(tb testing.TB, d DB) int {
 	return MustHideNone(tb, d)
 }
 
-// MustHave checks that of the keys of the numbers below most, the store has just the keys of [from,
-// to).
+// MustHave checks that the store has the keys of the numbers [from, to), but no other keys of the
+// numbers [0, most).
 func MustHave(tb testing.TB, d DB, from, to, most int) {
 	tb.Helper()
 	for i := range most {

@@ -51,7 +51,7 @@ func (w *Worker) Value() string {
 	return fmt.Sprintf("value%d.", w.last)
 }
 
-// Change makes some changes, and returns what Has is once they are committed.
+// Change makes some changes, and returns what w.Has must be once they are committed.
 func (w *Worker) Change(c Changes) (after map[string]string, err error) {
 	after = maps.Clone(w.Has)
 	for range 1 + w.Rand.IntN(20) {

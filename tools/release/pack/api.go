@@ -20,7 +20,7 @@ import (
 const apiDir = "tools/release/pack/testdata/api"
 
 // public returns the packages whose API is recorded: all importable packages below mmapfilter, and
-// packages whose types have names in these.
+// the packages whose types have aliases in these.
 func (t *tree) public() (public []*packages.Package) {
 	for _, m := range t.modules {
 		patterns := []string{"./..."}

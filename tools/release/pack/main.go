@@ -5,10 +5,10 @@
 //	go run ./tools/release -api         a record of the public API, with which later ones are compared
 //	go run ./tools/release -tag         the tags, after all checks and the gate, in the order to push them
 //
-// Without a flag it checks that the tree can be released. Only -proxy also takes uncommitted
-// changes. Version and date come from the first section of CHANGELOG.md; all go.mod files require
-// this version of one another. The go.mod files of modules without versions begin with "// This
-// module is run in a clone only:".
+// Without a flag it checks that the tree can be released. Only -proxy and -api also take uncommitted
+// changes. Version and date come from the first section of CHANGELOG.md; all go.mod files require this
+// version of one another. The go.mod files of modules without versions begin with "// This module is
+// run in a clone only:".
 //
 // Nothing is published: look at the tags, push them, and upload what is in DIR. The archives depend only
 // on the commit and the version of Go.

@@ -60,7 +60,7 @@ func readTree(root string) *tree {
 	listed := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	files := slices.DeleteFunc(strings.Split(strings.TrimSuffix(listed, "\x00"), "\x00"), func(name string) bool {
 		_, err := os.Lstat(filepath.Join(root, name))
-		return err != nil // removed, which is not committed
+		return err != nil // the file was removed, but this is not committed
 	})
 	for _, name := range files {
 		if name != "go.mod" && !strings.HasSuffix(name, "/go.mod") {
