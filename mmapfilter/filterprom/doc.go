@@ -20,7 +20,7 @@
 // No metric has a 0 that means "unknown". Metrics that only a writer knows are missing if the filter is
 // open for reading only. The rates are missing for a set that has no shard open, and for a filter whose
 // reader fails. Unregister a collector that is no longer needed: it keeps the filter in memory, and
-// goes on sending up.
+// goes on sending the metric up.
 //
 // # What a scrape costs
 //
@@ -33,7 +33,7 @@
 //   - A scrape waits for these calls for at most a second. Then it sends the results of the last calls
 //     that have ended, or nothing if none has. So while Stats takes long, up and error are as old as
 //     the other metrics.
-//   - After a call of Stats, the collector does not call it again for a hundred times as long as this
-//     call took, but for at most a minute. Meanwhile scrapes send the results of this call. So the
+//   - After a call of Stats, the collector waits a hundred times as long as the call took, but at most
+//     a minute, before it calls Stats again. Meanwhile scrapes send the results of this call. So the
 //     Stats of small files are new in each scrape. Err is called in each scrape.
 package filterprom

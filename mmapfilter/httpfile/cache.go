@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// pageBytes is the size of a page of the cache. A server takes about as long to send a page as a line.
+// pageBytes is the size of a page of the cache. A server takes about as long to send a page as to send
+// a line.
 const pageBytes = 4096
 
 // A cache has the pages that were used last.

@@ -11,7 +11,7 @@
 //
 // Opening is one request, for the first 32 KiB. Each later request is a GET for a range. The answer
 // must have status 206, the same range, the same size, and the same ETag or, if the server sends no
-// ETag, the same Last-Modified. By If-Match, the server itself compares the ETag. So with a strong
+// ETag, the same Last-Modified. With If-Match, the server itself compares the ETag. So with a strong
 // ETag, all bytes come from one version of the file. Once there is another version, each read fails
 // with [mmapfilter.ErrSuperseded], and the filter answers "maybe" to every key. Open refuses a server
 // that sends neither ETag nor time, or that does not serve ranges.
@@ -23,7 +23,7 @@
 // no longer there.
 //
 // After a failure that may be temporary, the request is tried again: after a network error, a body
-// that ends early, a status of 429, or of 500 and more, and a try that takes longer than
+// that ends early, a status of 408, 429, or at least 500, or a try that takes longer than
 // [Options.Timeout]. After [Options.Tries] tries, the read returns an error, and the answer is
 // "maybe". So no server can delay a lookup for longer than all tries and the pauses between them.
 //

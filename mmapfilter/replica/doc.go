@@ -33,7 +33,7 @@
 // download that was cut off goes on with a range request. Then the replica asks for the changes since
 // its position, again and again, a second apart ([Options.Interval]). The server holds such a request
 // until there are changes, or for [Options.Wait]. So changes arrive as soon as they are committed, few
-// requests find no changes, and the code is as short as for requests at intervals. (An endless stream
+// requests return nothing, and the code is as short as for requests at intervals. (An endless stream
 // would save some requests, but would need rules for a broken stream. Here, if an answer is not
 // complete, the replica asks again.)
 //

@@ -286,8 +286,8 @@ func (r *Replica) apply(f *mmapfilter.Filter, a *answer) (now mmapfilter.Positio
 // minSet is how many bytes a set of changes may have, however small the filter is.
 const minSet = 16 << 20
 
-// renew takes a new snapshot, which should be later than the position after. The old file answers
-// until the new file has its name.
+// renew takes a new snapshot. It should be later than after, the position of the replica. The old file
+// answers until the new file takes its name.
 //
 // A snapshot that lacks operations that have been applied would hide keys. renew refuses such a
 // snapshot, since something on the way, such as a cache, has repeated an old answer. It accepts the

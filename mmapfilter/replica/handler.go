@@ -31,8 +31,8 @@ const (
 	lookEvery = 10 * time.Millisecond // between two looks at the position, while a request waits
 	minRate   = 16 << 10              // bytes a second that a peer must take or send; patience comes in addition
 	busyAfter = 10 * time.Second      // a request that has waited this long for its turn is told to come again
-	worth     = 8                     // a snapshot is served until keys/worth + slack operations have come after it:
-	slack     = 1 << 13               // the changes of slack operations are as large as a small filter
+	worth     = 8                     // a snapshot is served until keys/worth + slack operations have come after it
+	slack     = 1 << 13               // operations whose changes are as large as a small filter
 )
 
 // patience is how long a peer may take or send nothing. It is a variable for tests.
@@ -48,8 +48,8 @@ var patience = 30 * time.Second
 // The filter must keep its hashes. It may be open for writing or for reading. If it is open for
 // reading, the replicas get the operations of its writer up to the last checkpoint; once another file
 // has taken its place, publish the filter that a [mmapfilter.Follower] has opened. The last snapshot
-// stays beside the filter, as NAME.snapshot. It is served until an eighth of the keys have changed
-// since the snapshot, or the changes since then are gone. So a replica can continue a download after
+// stays beside the filter, as NAME.snapshot. It is served until keys/8 + 8,192 operations have followed
+// it, or the changes since then are gone. So a replica can continue a download after
 // this process has been killed. NAME.snapshot may be deleted at any time.
 //
 // The handler authenticates nobody; see the package comment. The cost of serving clients is bounded:
@@ -153,7 +153,7 @@ func take(ctx context.Context, places chan struct{}) error {
 }
 
 // snapshot returns the name of the snapshot to serve. The filter has the changes since this snapshot.
-// The snapshot is later than the position after, unless the filter itself is no later.
+// If the filter is later than the position after, so is the snapshot.
 func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (name string, err error) {
 	if err := take(ctx, p.making); err != nil {
 		return "", err

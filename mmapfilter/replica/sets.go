@@ -55,7 +55,7 @@ func (s *set) send(to io.Writer) error {
 
 // set returns the set of changes since a position. now is the position of the filter.
 func (p *publisher) set(ctx context.Context, since mmapfilter.Position, classes mmapfilter.Classes, now mmapfilter.Position) (*set, error) {
-	if now.Number-since.Number > uint64(largest) { // or since is after now, and the request must be refused
+	if now.Number-since.Number > uint64(largest) { // also if since is later than now, which ChangesFor refuses
 		return nil, errTooManyChanges
 	}
 	p.kept.Lock()
@@ -81,9 +81,9 @@ func (p *publisher) set(ctx context.Context, since mmapfilter.Position, classes 
 
 // compute computes a set, and keeps it unless it fails. It drops the oldest sets if there is no room.
 //
-// A set that leads to its own beginning, or to before the position of the filter, is not kept. In a
-// process that only reads, the position of the filter does not change once another file is at the path,
-// so it does not show when such a set is out of date.
+// A set that ends at its own beginning, or before the position of the filter, is not kept. In a process
+// that only reads, the position of the filter does not change once another file is at the path, so
+// nothing shows when such a set is out of date.
 func (p *publisher) compute(ctx context.Context, s *set) {
 	defer close(s.whole)
 	err := take(ctx, p.places)

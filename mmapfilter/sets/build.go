@@ -38,7 +38,7 @@ type Built struct {
 	File     string `json:"file"`
 	Identity Hex    `json:"identity"` // of the shard
 	Read     uint64 `json:"read"`     // hashes
-	Keys     uint64 `json:"keys"`     // in the file; with Distinct, all other hashes that were read were of equal keys
+	Keys     uint64 `json:"keys"`     // in the file; with Distinct, all other hashes that were read are duplicates
 	Bytes    int64  `json:"bytes"`
 	Tasks    Hex    `json:"tasks"` // a hash of the receipts of all tasks
 

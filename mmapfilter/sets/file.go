@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// ShardOf returns which of the shards of a set has the key with a hash.
+// ShardOf returns the number of the shard to which a key with this hash belongs.
 func ShardOf(hash uint64, shards int) int {
 	number, _ := layout.ShardOf(hash, uint32(shards))
 	return int(number)
@@ -109,7 +109,7 @@ func sameShard(path string, sb *layout.Superblock) (bool, error) {
 	}
 	f.Close()
 	if head.Superblock.Shard() != sb.Shard() || head.Superblock.ShardIdentity() != sb.ShardIdentity() {
-		return false, nil // another file, which no set names by this name
+		return false, nil // another file: no set uses it under this name
 	}
 	if *head.Superblock != *sb {
 		return false, errWritten

@@ -237,7 +237,8 @@ func (s *Set) use(st *setState) {
 	}
 }
 
-// drop lets go of the shards of a state, except shards that the state but has, too. but may be nil.
+// drop lets go of the shards of st, except shards that another state has, too: the parameter but, which
+// may be nil.
 func (st *setState) drop(but *setState) {
 	kept := make(map[*setShard]bool)
 	if but != nil {
@@ -256,7 +257,7 @@ func (st *setState) drop(but *setState) {
 func (s *Set) awaits() (awaits bool) {
 	if st := s.state.Load(); st != nil {
 		for _, sh := range st.shards {
-			awaits = sh.awaits() || awaits // ask every shard, since only then its next mark wakes the set again
+			awaits = sh.awaits() || awaits // ask every shard: a shard wakes the set again only after it was asked
 		}
 	}
 	return awaits
@@ -268,7 +269,7 @@ func (s *Set) refuse(err error) {
 }
 
 // Refresh looks at the manifest and at the shards that are open now. It reports whether the set has
-// switched to another manifest; if so, every lookup that begins after Refresh returns uses it. The
+// switched to another manifest; if so, all lookups that begin after the call use this manifest. The
 // error says why a new manifest was refused, or what is wrong with a shard. For a set of [Open], which
 // does not follow, Refresh does nothing.
 func (s *Set) Refresh() (swapped bool, err error) {

@@ -20,10 +20,11 @@ var (
 const manifestSuffix = ".set"
 
 // Superseded returns, in order, the paths of the shards in a directory that no manifest there names,
-// and of their logs, hashes and .built files. These files are left of sets that have been replaced, and
-// of builds whose set was never assembled. All manifests of these shards must be in the directory,
-// under names that end with ".set"; if a manifest cannot be read, Superseded returns an error. A shard
-// that is being built for the next set is among the paths, so call Superseded only while no build runs.
+// and of their logs, hashes and .built files. These files are left over from sets that have been
+// replaced, and from builds whose set was never assembled. All manifests of these shards must be in the
+// directory, under names that end with ".set"; if a manifest cannot be read, Superseded returns an
+// error. A shard that is being built for the next set is among the paths, so call Superseded only while
+// no build runs.
 func Superseded(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -50,10 +51,10 @@ func Superseded(dir string) ([]string, error) {
 	return left, nil
 }
 
-// manifests returns the manifests in a directory by path, except the file with the name but. Filters,
-// and files that are not regular, are no manifests. If any other file cannot be read, manifests returns
-// an error, since the file may be a manifest that names shards. It also returns an error for a link to
-// nothing, since its target may come back.
+// manifests returns the manifests in a directory by path, and leaves out the file whose name the
+// parameter but has. Filters, and files that are not regular, are no manifests. If any other file
+// cannot be read, manifests returns an error, since the file may be a manifest that names shards. It
+// also returns an error for a link to nothing, since its target may come back.
 func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manifest, error) {
 	all := make(map[string]*manifest)
 	for _, e := range entries {
@@ -80,8 +81,7 @@ func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manif
 	return all, nil
 }
 
-// others returns the manifests in the directory of shards, except the manifest that a set at the path
-// set would replace.
+// others returns the manifests in the directory of shards, except the manifest at the path set.
 func others(dir, set string) (map[string]*manifest, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,9 +11,9 @@ import (
 // order, with the number of items that were inserted in each.
 type history []hashes.Age
 
-// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that the spans that
-// add joins are short compared with an age of the file. With many more spans, add would have to move
-// too many to insert one.
+// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that joined
+// spans are short compared with an age of the file. With many more spans, add would have to move too
+// many to insert one.
 const mostSpans = 4096
 
 // add adds items that were committed at the given time. Items that leave together get one span.
@@ -49,8 +49,8 @@ func (h *history) find(time uint64) int {
 	return sort.Search(len(*h), func(i int) bool { return (*h)[i].Last >= time })
 }
 
-// join joins neighbouring ages, those with the fewest items first, until no more than most
-// ages are left. ages is in the order of the last times. to has, for each of ages, the index
+// join joins neighbouring ages, those with the fewest items first, until their number is not above
+// most. ages is in the order of the last times. to has, for each of ages, the index
 // of its age in joined.
 func join(ages []hashes.Age, most int) (joined []hashes.Age, to []int) {
 	joined, parts := slices.Clone(ages), make([]int, len(ages))

@@ -31,7 +31,7 @@ type Changes struct {
 	into      *collector
 	doubtful  []uint64 // bits of hashes whose number of items at the first position may matter
 	doubts    bool     // a bit of doubtful is set
-	forked    bool     // after as many operations as since has, the history was at another position
+	forked    bool     // the history has another position with the number of since
 	failed    error
 	worker    worker
 }

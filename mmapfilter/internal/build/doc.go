@@ -38,18 +38,18 @@
 //
 // A range of lines is filled by one worker, which has all its items before it writes a line. So it knows
 // how much room each line has beside the items at home there. In a layout whose lines know their guests,
-// a line with more items than slots sends the others to lines of its range (place, P9). Few items find
-// no room. One worker inserts them at the end, in the whole table. Most of them are of lines near the
-// end of a range, whose other lines are in the next range; or the table is full, or many items have the
-// same lines and fingerprint.
+// a line with more items than slots sends the rest to other lines of its range (place, P9). Few items
+// find no room. One worker inserts them at the end, in the whole table. Most of them have their home
+// line near the end of a range, and their other line in the next range; or the table is full, or many
+// items have the same lines and fingerprint.
 //
 // In the layouts of the paper, the other line of an item is anywhere. So all items that find their home
 // line full are inserted at the end.
 //
 // A range depends only on its items, and not on the number of workers. Workers store in the order of
 // the file. Inserting items in the order of the keys would store to random lines. Each store
-// would cost a cache miss; if the file is larger than memory, also a page read and written; and if the
-// system holds the file in large pages, all of a large page written.
+// would cost a cache miss; if the file is larger than memory, also the read and the write of a page; and
+// if the system holds the file in large pages, the write of a large page.
 //
 // # Kept hashes
 //

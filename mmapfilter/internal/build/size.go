@@ -145,13 +145,13 @@ func linesFor(capacity, slotPercent, lineBits uint64) (uint64, *Refusal) {
 }
 
 const (
-	// minTaskBits is the smallest range of lines that a task fills: 64 KiB, which fits in any
-	// cache.
+	// minTaskBits is the smallest range of TaskCount: 64 KiB, which fits in any cache. A task
+	// usually fills several of these: see minRangeBits.
 	minTaskBits = 8 * 65536
 	maxTasks    = maxParts // a task has whole partitions
 )
 
-// TaskCount returns how many ranges of lines a build divides a region into: the largest power of
+// TaskCount returns into how many ranges of lines a build can divide a region: the largest power of
 // two that leaves each at least minTaskBits.
 func TaskCount(lines, lineBits uint64) uint64 {
 	high, size := bits.Mul64(lines, lineBits)

@@ -41,8 +41,8 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 		starts[digit]++
 	}
 	// starts[i] is now the end of run i. Each step sorts eight hashes from the start of a run. This is
-	// safe, because the hashes after the run are not less, and because other whole runs among the
-	// eight are then sorted too.
+	// safe, because no hash after the run is less than a hash in it, and because other whole runs
+	// among the eight are then sorted too.
 	start, done := 0, 0
 	for _, end := range starts[:mask+1] {
 		switch run := tmp[start:end]; {

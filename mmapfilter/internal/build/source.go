@@ -115,7 +115,7 @@ func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
 }
 
 // end writes the rest and the header. The system may then write the file to the disk while the
-// build makes the lines.
+// build goes on.
 func (b *baseFile) end() (err error) {
 	if b.header, b.tail, err = b.base.End(); err != nil {
 		return err

@@ -202,9 +202,9 @@ func (m *Merged) appendTails(w *worker, part int, drop bool) error {
 	return err
 }
 
-// sortEntries sorts entries whose hashes have the first common bits in common. It sorts words, which is
-// as fast as sorting hashes: a word has as many of the next bits of the hash as fit, and the index of
-// the entry. After that, it sorts entries that are equal in these bits.
+// sortEntries sorts entries whose hashes begin with the same bits; common is the number of these bits.
+// It sorts words, which is as fast as sorting hashes: a word has as many of the next bits of the hash as
+// fit, and the index of the entry. After that, it sorts entries that are equal in these bits.
 func (w *worker) sortEntries(entries []entry, common uint) {
 	n := bits.Len(uint(len(entries)))
 	w.hashes, w.tmp = w.hashes[:0], slices.Grow(w.tmp[:0], len(entries))

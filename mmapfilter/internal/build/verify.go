@@ -35,7 +35,7 @@ type Report struct {
 	Items     uint64
 	StashLen  int    // entries in use
 	Hashes    uint64 // items of the history
-	NotFound  uint64 // keys among Hashes whose item a delete of an absent key took
+	NotFound  uint64 // keys among Hashes that lookups do not find: a delete of an absent key took their item
 	Strays    uint64 // deletes of absent keys, since the base, that took an item of another key
 	LeftOut   uint64 // as the superblock says
 	Waiting   uint64

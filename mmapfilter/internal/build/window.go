@@ -20,7 +20,7 @@ const (
 // Step returns how long a step is.
 func (w Window) Step() uint64 { return max(w.Length/windowSteps, leastStep) }
 
-// Cut returns the time before which items have left.
+// Cut returns a time: the items that were inserted before it have left.
 func (w Window) Cut() uint64 {
 	if w.Length == 0 || w.Now < w.Length {
 		return 0

@@ -13,7 +13,8 @@ type Writer struct {
 	check   uint32
 	err     error
 
-	// last waits for further changes of its class. Then it goes to values, the changes of the block.
+	// last waits for further changes of its class. After them it goes to values, the changes of the
+	// block.
 	last   Change // Hash is a value, not a hash
 	began  bool   // last has a change
 	values []Change

@@ -45,7 +45,6 @@
 //	     guests of lines of the range that have room beside their own items, or whose items
 //	     make room by leaving in turn. Lines with the most items choose first. A line
 //	     chooses one direction after the other, each time the one whose items find the most
-//	     room, so that its items share overflow bits. Items that find no room in this way,
-//	     or in layouts whose lines do not know their guests, are inserted when all ranges
-//	     are filled (P1).
+//	     room, so that its items share overflow bits. Items that are still left are inserted
+//	     when all ranges are filled (P1).
 package place

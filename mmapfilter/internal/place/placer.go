@@ -102,8 +102,8 @@ func (p *Placer) takeFromStash(home layout.Item) {
 }
 
 // unsetOverflow clears the overflow bits that an item, seen from its home line, needed while it was
-// elsewhere. It does not clear bits that other items need (P4), which are guests of the item's alternate
-// line or items of the stash. leaves means that the item is still in the stash and is about to leave it.
+// elsewhere. It does not clear bits that other items need (P4): guests of the item's alternate line, or
+// items of the stash. leaves means that the item is still in the stash and is about to leave it.
 func (p *Placer) unsetOverflow(home layout.Item, leaves bool) {
 	if p.hosts == nil {
 		return

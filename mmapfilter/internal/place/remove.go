@@ -26,8 +26,8 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	return 0, false, false
 }
 
-// BringHome moves one guest of another line home, to line, which has room (P8). It does nothing if no
-// guest has this home line, or if lines do not know their guests.
+// BringHome moves one guest of another line home to the given line, which has room (P8). It does
+// nothing if no guest has this home line, or if lines do not know their guests.
 func (p *Placer) BringHome(line uint64) {
 	guest, others, ok := p.mostAlone(line)
 	if !ok {

@@ -31,7 +31,7 @@ func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 
 func (p *Placer) prefetchOther(it layout.Item) { p.lines.Prefetch(p.table.Alternate(it).Line) }
 
-// listVictims sets p.victims to the items of the line of an item that could make room for it. If
+// listVictims sets p.victims to the items that could make room for an item by leaving its line. If
 // lines know their guests, the victims are in order of how much their moves cost lookups, with one
 // victim for each line that they could go to. In the first line of a search, the victims then
 // include the item itself.
