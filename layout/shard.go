@@ -9,8 +9,8 @@ import (
 // hashes. The zero value stands for a file that is not a shard and has all keys.
 type Shard struct{ Number, Count uint32 }
 
-// ShardOf returns the number of the shard that has a hash, and own, the hash that stands for h in
-// the file of this shard: h·count = number·2^64 + own. So the shards are consecutive ranges of one
+// ShardOf returns the number of the shard that has the hash h, and own, the hash that stands for h
+// in the file of this shard: h·count = number·2^64 + own. So the shards are consecutive ranges of one
 // large filter.
 func ShardOf(h uint64, count uint32) (number, own uint64) { return bits.Mul64(h, uint64(count)) }
 

@@ -164,9 +164,9 @@
 //	    it is renamed to NAME.past. If there is a NAME.past already, that file is first renamed to
 //	    NAME.past.X, where X is the 16 digits of its identity. The header of a file of hashes has the
 //	    identity of the file that it replaced, so each file leads to the file before it. The writer
-//	    removes a file that was replaced longer ago than changes are kept. In a replaced file,
-//	    operations count up to the position of the base in the next file; page 1 or 2 may have the
-//	    last of them. (Package osfile: replaceHashes, OpenHistory, ForgetPast)
+//	    removes a file that was replaced longer ago than changes are kept. Of the operations in a
+//	    replaced file, those up to the position of the base of the next file count; page 1 or 2 may
+//	    have the last of them. (Package osfile: replaceHashes, OpenHistory, ForgetPast)
 //
 // # The changes of another filter
 //

@@ -147,9 +147,9 @@ func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) 
 	return n, nil
 }
 
-// find returns the slot of the first copy of a fingerprint, or the slot that the
-// fingerprint would get, and the end of the items of its quotient. ok is false if the
-// counts are impossible.
+// find returns the slot of the first copy of a fingerprint, or else the slot that the
+// fingerprint would get. end is the slot after the items of its quotient. ok is false if
+// the counts are impossible.
 func (t *table) find(l *layout.Line, fp uint64) (slot, end uint64, ok bool) {
 	slot, n := t.run(l, fp>>t.r)
 	items := t.items(l)

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// An OpError says which operation on which file has failed. Errors of the system that name the file
+// An OpError says which operation has failed, and on which file. Errors of the system that name the file
 // are an [*fs.PathError] and need no OpError.
 type OpError struct {
 	Op   string // such as "open"

@@ -30,9 +30,9 @@ type lastPage struct {
 // than a process may have open.
 const mostParts = 256
 
-// OpenHistory opens the files of the history of the filter at path and returns them, the oldest first:
-// from the file that has the position since to the file that the superblock names. If since is before
-// the base of the first of them, the file that had this position is gone. An error is ErrHashes.
+// OpenHistory opens files of the history of the filter at path and returns them, the oldest first. The
+// first has the operations after position since, and the last is the file that the superblock names. If
+// since is before the base of the first, the file that had this position is gone. An error is ErrHashes.
 func OpenHistory(path string, sb *layout.Superblock, since uint64) (files []HistoryFile, err error) {
 	defer func() {
 		if err != nil {

@@ -107,7 +107,7 @@ func pastOf(path string) (names []string) {
 }
 
 // forget removes a file of hashes that was replaced longer ago than kept. Its modification time, which
-// replaceHashes has set, says when it was replaced. If replaceHashes was not allowed to set it, it is
+// replaceHashes has set, says when it was replaced. If replaceHashes could not set this time, it is
 // the time at which the last operation was written to the file. This is not earlier than the commit of
 // the operation, so a position stays usable for at least the time kept after it was the newest.
 func forget(name string, kept time.Duration) {
