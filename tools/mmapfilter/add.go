@@ -13,7 +13,7 @@ again with --resume: it looks up the keys of the run that was killed, which must
 all be in FILTER, and goes on after them.
 
 ` + keysHelp + `
-They are read the way FILTER records; see check --help. FILTER may be a set. add
+They are read as recorded in FILTER; see check --help. FILTER may be a set. add
 then opens all its shards for writing, and cannot resume.
 
 Exit status: 0, or 2 after an error. After an error, FILTER has all keys before
@@ -112,12 +112,12 @@ mistake. grow makes a rebuild, and so does a filter that grows by itself. After
 add --unique or uniq has skipped a key, deletes wait for the next rebuild: until
 then the answer for a deleted key stays "maybe". info says how many wait.
 
-After an add, --resume begins at the first key. It does not compare the keys
-since the last sync, except for the very first: del does not notice if they
-differ or if another program has deleted some of them.
+After an add, --resume begins at the first key. After a del, it does not compare
+the keys deleted since the last sync, except for the very first: it does not
+notice if they differ or if another program has deleted some of them.
 
 ` + keysHelp + `
-They are read the way FILTER records; see check --help. FILTER may be a set, as
+They are read as recorded in FILTER; see check --help. FILTER may be a set, as
 in add.
 
 Exit status: 0 if all keys were deleted, 1 if some were certainly not in the

@@ -48,7 +48,7 @@ func newBuildCommand() *cobra.Command {
 	b.replace.addTo(flags)
 	addForceFlag(flags, &b.opts)
 	addWorkFlags(flags, &b.opts.MemoryBudget, &b.opts.Workers)
-	flags.BoolVar(&b.multiset, "multiset", false, "count every copy of a key instead of one")
+	flags.BoolVar(&b.multiset, "multiset", false, "store every copy of a key, not only one")
 	b.quiet.addTo(flags)
 	b.format = addFormatFlags(flags)
 	return cmd

@@ -21,7 +21,7 @@ in it: check prints them, names the shard, and exits with 2.
 ` + urlHelp + `
 
 ` + keysHelp + `
-They are read the way FILTER records (see info). --hex and --trim-cr override
+They are read as recorded in FILTER (see info). --hex and --trim-cr override
 one recorded setting each; every other flag replaces all recorded settings but
 these two. With --record-size, nothing is printed between keys.
 
@@ -43,7 +43,7 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select the keys that are certainly not in the filter")
 	flags.BoolVarP(&c.count, "count", "c", false, "print only how many keys are selected")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing and stop at the first key selected")
-	flags.BoolVarP(&c.number, "line-number", "n", false, "print the number of the record before it; in CSV, that of the line")
+	flags.BoolVarP(&c.number, "line-number", "n", false, "print the number of the record before each key; in CSV, the line number")
 	flags.BoolVar(&c.record, "record", false, "print whole records, not only their keys")
 	flags.BoolVar(&c.json, "json", false, `print objects like {"line":1,"key":"k","present":true}`)
 	flags.BoolVar(&c.follow, "follow", false, "switch to the new file if FILTER is replaced")

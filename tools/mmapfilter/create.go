@@ -131,7 +131,7 @@ func newCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	addSharedF(flags)
 	c.addTo(flags)
-	flags.BoolVar(&c.opts.Overwrite, "force", false, "destroy the log and hashes of another filter if they have the names of those of FILTER")
+	flags.BoolVar(&c.opts.Overwrite, "force", false, "destroy the log and hashes of another filter if they have the names that FILTER needs")
 	c.format = addFileFormatFlags(flags)
 	return cmd
 }

@@ -24,8 +24,8 @@ var packings = []struct {
 	{"\x50\x2a\x4d\x18", "\xf0\xff\xff\xff", openZstd},
 }
 
-// decompress returns the contents of r, unpacked if its first bytes are those of a packed file.
-// Reading to the end of truncated packed data returns an error.
+// decompress returns the contents of r, decompressed if the first bytes are those of a compressed
+// file. Reading to the end of truncated compressed data returns an error.
 func decompress(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(r, bufferBytes)
 	for _, p := range packings {
@@ -57,8 +57,8 @@ func startsWith(r *bufio.Reader, magic, mask string) (bool, error) {
 }
 
 // A gzipReader reads the members of a gzip file one after another. gzip.Reader could do this,
-// but if a file ends inside the name in the header of a later member, it accepts the file as if
-// it ended before that member.
+// but if a file ends inside the name in the header of a later member, gzip.Reader reports no error,
+// as if the file ended before that member.
 type gzipReader struct {
 	file   *bufio.Reader
 	member *gzip.Reader

@@ -21,7 +21,7 @@
 //	checkpoints         info                                    checkpoints since the filter was opened
 //	chunks              verify                                  checksums that the file was checked against
 //	commits             info                                    commits since the filter was opened
-//	damage              verify                                  one object for each damage
+//	damage              verify                                  one object for each damaged place
 //	design_load         grow info size                          load planned for capacity keys
 //	discarded           recover                                 the log was discarded, by --discard-log
 //	error               info verify                             why a shard of a set cannot be used or checked; "" if it can
@@ -47,10 +47,10 @@
 //	keeps_hashes        info                                    the filter keeps the hashes of its keys
 //	kernel              info                                    instruction set for batches of lookups
 //	key                 check                                   the key as it is in the input
-//	keys                expire grow info recover repair verify  keys in the filter, equal keys counted each; null if it is damaged
+//	keys                expire grow info recover repair verify  keys in the filter, each copy of equal keys counted; null if it is damaged
 //	layout              grow info size                          name of the layout
 //	left_out            info verify                             keys, since the last rebuild, that InsertUnique left out
-//	line                check                                   number of the record; in CSV, of the line
+//	line                check                                   number of the record; in CSV, its line number
 //	lines               grow info size                          lines, or buckets, of the filter
 //	log_bytes           info                                    size of the log
 //	log_bytes_read      recover                                 bytes of the log that were read
@@ -93,7 +93,7 @@
 //	stash_len           info verify                             stash entries in use; null if the filter is damaged
 //	state               info                                    clean, live or sealed
 //	strays              verify                                  deletes, since the last rebuild, of keys that were not in the filter
-//	swaps               info                                    how often the set has switched to another manifest: 0
+//	swaps               info                                    how often the set has switched to another manifest; always 0 here
 //	target_rate         grow info size                          false-positive rate that was asked for
 //	torn                recover                                 the log ended in the middle of an operation
 //	user_seq            info recover                            last durable user sequence, see Filter.SyncAt

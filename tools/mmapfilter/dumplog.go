@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// logFiles prints the logs of a filter. While a checkpoint is under way, both may count.
+// logFiles prints the logs of a filter. While a checkpoint is under way, both may be in use.
 func (d *dump) logFiles(path string) error {
 	names := [2]string{path + recovery.CurrentLog.String(), path + recovery.NextLog.String()}
 	var words [2][]uint64

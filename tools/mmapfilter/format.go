@@ -105,7 +105,7 @@ func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	return f
 }
 
-// addPlainFlag adds --plain, for a command that otherwise reads keys the way a filter records.
+// addPlainFlag adds --plain, for a command that otherwise reads keys as recorded in a filter.
 func addPlainFlag(flags *pflag.FlagSet, plain *bool) {
 	flags.BoolVar(plain, "plain", false, "ignore the settings that the filter records")
 }
@@ -168,8 +168,8 @@ func (f *formatFlags) format(recorded format) (format, error) {
 	return result, result.validate()
 }
 
-// input returns the keys of -e and of the named files. The caller sets the format. A name without a
-// file, or of a directory, is an error.
+// input returns the keys of -e and of the named files. The caller sets the format. A missing
+// file or a directory is an error.
 func (f *formatFlags) input(names []string, stdin io.Reader) (*input, error) {
 	s, err := f.sources(names, stdin)
 	if err == nil {

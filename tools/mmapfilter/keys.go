@@ -197,8 +197,8 @@ func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool
 }
 
 // end returns what follows a record, or a printed key. Records of a fixed size have no
-// terminator, so that the output can be read back. A key of the command line in hex digits is
-// not such a record.
+// terminator, so that the output can be read back. A key given in hex digits on the
+// command line is not such a record.
 func (in *input) end() string {
 	switch {
 	case in.format.null:

@@ -23,8 +23,8 @@ import (
 //
 //	0xb1_0d_e89_000000004
 //
-// The number of keys tells an insert that found the filter full, which is an operation too, from
-// one that succeeded. It also reveals later deletes by other programs.
+// The number of keys shows whether an insert succeeded or found the filter full, which is an
+// operation too. It also reveals later deletes by other programs.
 type marker struct {
 	kind    runKind
 	ended   bool
@@ -139,7 +139,7 @@ func (c *recordCheck) marker(kind runKind, ended bool, length uint64) marker {
 }
 
 // describeSequence describes a user sequence as a row of a table: how far add or del has got in its
-// input, or the number of another program.
+// input, or the number that another program has set.
 func describeSequence(seq, operations uint64) (name, text string) {
 	m, ok := decodeMarker(seq)
 	if !ok {

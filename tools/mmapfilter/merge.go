@@ -41,9 +41,9 @@ func newMergeCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&m.output, "output", "o", "", "write the new filter to `OUT`")
 	addPlanFlags(flags, &m.opts, sizeForKeys+" (as many as there are)", "the lowest that was asked for in a FILTER", "f")
-	flags.BoolVar(&m.opts.Distinct, "distinct", false, "store equal keys once (by default every copy counts)")
+	flags.BoolVar(&m.opts.Distinct, "distinct", false, "store equal keys once (by default every copy is stored)")
 	flags.BoolVar(&m.drop, "drop-hashes", false,
-		"do not keep hashes in OUT, which then must not be one of the FILTERs (without it, OUT keeps hashes, and an OUT that grew by itself still does)")
+		"do not keep hashes in OUT, which then must not be one of the FILTERs (by default OUT keeps hashes, and an OUT that grew by itself still does)")
 	m.replace.addTo(flags)
 	addForceFlag(flags, &m.opts)
 	addWorkFlags(flags, &m.opts.MemoryBudget, &m.opts.Workers)

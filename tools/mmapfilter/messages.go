@@ -182,8 +182,7 @@ func explainShard(cmd *cobra.Command, path string, e *sets.ShardError) string {
 	return fmt.Sprintf("shard %d: %s", e.Shard, explainError(cmd, file, e.Err))
 }
 
-// shardPath returns the absolute path of a shard as a relative path if the path of the set was given
-// as one.
+// shardPath makes the path of a shard, which is absolute, relative if the path of the set is relative.
 func shardPath(set, shard string) string {
 	if filepath.IsAbs(set) {
 		return shard

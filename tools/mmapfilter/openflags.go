@@ -34,8 +34,8 @@ func addRecoverFlag(flags *pflag.FlagSet, recover *bool) {
 	flags.BoolVar(recover, "recover", false, "if the writer of the filter has died, recover it first instead of failing")
 }
 
-// openFilter opens a filter at a path or a URL, and shows progress if opening takes long. With a
-// URL, the flags named in but must not be set.
+// openFilter opens a filter at a path or a URL, and shows progress if opening takes long. The
+// parameter but names flags that must not be set with a URL.
 func openFilter(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions, but ...string) (*mmapfilter.Filter, error) {
 	if isURL(path) {
 		return openURL(cmd.Context(), path, cmd.Flags(), but...)

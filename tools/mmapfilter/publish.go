@@ -19,10 +19,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const publishHelp = `Publish FILTER over HTTP for replicate on other machines: a snapshot, and all
-changes from then on. FILTER must keep its hashes. Another program may write to
-FILTER meanwhile. publish sees what it writes when it makes a checkpoint, so a
-program that writes all the time should itself publish, with package replica.
+const publishHelp = `Publish FILTER over HTTP for "mmapfilter replicate" on other machines: a
+snapshot, and all changes from then on. FILTER must keep its hashes. Another
+program may write to FILTER meanwhile. publish sees these writes once that
+program makes a checkpoint, so a program that writes all the time should itself
+publish, with package replica.
 
 publish keeps the snapshot beside FILTER, as FILTER.snapshot. Everyone who can
 connect can read all of FILTER, unless --token-file asks for a token. publish
@@ -34,7 +35,7 @@ func newPublishCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "publish FILTER", Short: "publish a filter to replicas on other machines", Long: publishHelp, Args: needFile,
 		Example: "mmapfilter publish users.mmf --listen 10.0.0.1:7700 --token-file token"}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7700", "`ADDRESS` to listen on")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "serve those who send the token, the first line of `FILE`")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "serve only clients that send the token, the first line of `FILE`")
 	cmd.Flags().BoolVar(&open, "no-token", false, "let --listen name an address that other machines reach, without a token")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		token, err := readToken(tokenFile)
@@ -121,13 +122,15 @@ func (f *followed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-const replicateHelp = `Keep FILTER a copy of the filter at URL, which publish or a program with package
-replica serves, until a signal comes. If FILTER does not exist, replicate takes
-a snapshot first. Programs may look keys up in FILTER meanwhile, but must not
-write to it.
+const replicateHelp = `Until a signal comes, keep FILTER a copy of the filter at URL, served by
+"mmapfilter publish" or by a program with package replica. If FILTER does not
+exist, replicate takes a snapshot first. Programs may look keys up in FILTER
+meanwhile, but must not write to it.
 
-After an error, replicate prints a message and tries again; a download goes on
-where it was cut off. Exit status: 0 after --once, or 2 after an error.`
+After a failure that may pass, replicate prints a message and tries again; a
+download goes on where it was cut off.
+
+Exit status: 0 after --once, or 2 after an error.`
 
 func newReplicateCommand() *cobra.Command {
 	var quiet quiet

@@ -30,7 +30,7 @@ func newSetPartitionCommand() *cobra.Command {
 	f.addTo(flags, false)
 	flags.StringVar(&task, "task", "", "name `ID` of the task: letters, digits, and . _ - within it")
 	flags.StringVar(&mark, "end-mark", "",
-		"standard input must end with the record `S`, which is no key; without it, its writer has died, and the task fails")
+		"standard input must end with the record `S`, which is no key; if S is missing, the writer has died, and the task fails")
 	format := addFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		p, err := f.readPlan(cmd, "plan", "task", "spool")

@@ -35,7 +35,7 @@ func newSetPlanCommand() *cobra.Command {
 	addSharedF(flags)
 	addPlanFlags(flags, &opts, sizeForKeys+" (each shard for as many as it gets)", "0.01", "")
 	seed := addSeedFlags(flags, "0")
-	flags.BoolVar(&multiset, "multiset", false, "count every copy of a key instead of one")
+	flags.BoolVar(&multiset, "multiset", false, "store every copy of a key, not only one")
 	quiet.addTo(flags)
 	format := addFileFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -121,7 +121,7 @@ var (
 const trialKeys = 4_000_000
 
 // printSizes prints the sizes of filters for many numbers of keys and rates, and what building
-// costs; each is in seconds per key.
+// costs. The parameter each is how many seconds a build takes per key.
 func printSizes(w io.Writer, opts mmapfilter.Options, each float64) (err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "keys\t")

@@ -14,7 +14,7 @@ import (
 type sources struct {
 	list  []source
 	bytes int64        // in all sources; 0 if one has no known size
-	read  atomic.Int64 // bytes read so far, as in the files
+	read  atomic.Int64 // bytes read so far, before decompression
 }
 
 // A source is a file, standard input, or the command line.

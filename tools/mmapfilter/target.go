@@ -94,7 +94,7 @@ func (s *selection) refuse(answers answering, err error) {
 // fault returns an error if it makes the answers worthless. If a filter can only answer "maybe" and
 // the flags allow such answers, fault only prints a message, once. The errors of a set do not end a
 // check: fault reports the errors of shards, and if a new manifest was refused, the set of the old
-// one answers.
+// manifest answers.
 func (s *selection) fault(answers answering) error {
 	err := answers.Err()
 	what := ""

@@ -155,7 +155,7 @@ type uniqRun struct {
 	out       *bufio.Writer
 	stderr    io.Writer
 	block     block
-	added     []bool // of the keys of the block
+	added     []bool // which keys of the block were added
 	bar       *progress
 
 	headed, warned bool

@@ -37,8 +37,8 @@ func parseSize(text string) (int64, error) {
 
 var errTooLarge = errors.New("too large")
 
-// quantity matches a number and a suffix. The number has digits, which underscores may group, a
-// fraction, and an exponent of one or two digits.
+// quantity matches a number and a suffix. The number has digits, which underscores may group,
+// and may have a fraction and an exponent of one or two digits.
 var quantity = regexp.MustCompile(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)([A-Za-z]*)$`)
 
 // parseQuantity computes in exact fractions, so that rounding cannot change whether the result

@@ -28,8 +28,8 @@ func isURL(path string) bool {
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// shownURL returns what is printed for a path. For a URL, that has no password, and no query, which
-// may be a signature.
+// shownURL returns what is printed for a path. A URL is printed without its password, and without
+// its query, which may be a signature.
 func shownURL(path string) string {
 	if !isURL(path) {
 		return path
@@ -60,7 +60,7 @@ func refuseWithURL(flags *pflag.FlagSet, names ...string) error {
 }
 
 // openURL opens the filter at a URL. The httpfile.File that it reads with stays open until the
-// process ends. The flags named in but must not be set.
+// process ends. The parameter but names flags that must not be set.
 func openURL(ctx context.Context, path string, flags *pflag.FlagSet, but ...string) (*mmapfilter.Filter, error) {
 	if err := refuseWithURL(flags, but...); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func isSetURL(path string) bool {
 	return err == nil && isURL(path) && strings.HasSuffix(u.Path, manifestSuffix)
 }
 
-// openSetURL opens the set at a URL. The flags named in but must not be set.
+// openSetURL opens the set at a URL. The parameter but names flags that must not be set.
 func openSetURL(ctx context.Context, rawURL string, flags *pflag.FlagSet, but ...string) (*sets.Set, error) {
 	if err := refuseWithURL(flags, but...); err != nil {
 		return nil, err

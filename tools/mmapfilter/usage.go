@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takes returns a function that checks that a command has from least to most arguments. In the
-// error, what describes them.
+// takes returns a function that checks that a command has from least to most arguments. The
+// parameter what describes them in the error.
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -59,8 +59,8 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; %s", name, suggest(root, name, "", "mmapfilter --help lists the commands"))
 }
 
-// suggest asks whether the user meant one of the commands of parent with a similar name. It
-// returns the hint if there is none. Each suggestion gets the prefix.
+// suggest asks whether the user meant one of the commands of parent with a similar name. If
+// there is none, it returns the hint. Each suggestion gets the prefix.
 func suggest(parent *cobra.Command, name, prefix, hint string) string {
 	parent.SuggestionsMinimumDistance = 2
 	names := parent.SuggestionsFor(name)

@@ -7,10 +7,10 @@
 //	GET k\r\n
 //
 // Every length is checked against [Limits] before a byte is allocated for it, and memory grows only
-// as bytes arrive, so a header that announces much costs nothing. A broken command is a
+// as bytes arrive, so a header that announces a large length costs nothing. A broken command is a
 // [ProtocolError], after which the stream cannot be read on, since nobody knows where the next
 // command begins. Clients send no nested arrays, so there is no depth to limit.
 //
-// A [Writer] keeps replies until Flush. A server that flushes when they are long, and reads no command
-// meanwhile, keeps little more than one reply for a client that reads none.
+// A [Writer] keeps replies until Flush. A server that flushes when they are long, and does not go on
+// before Flush returns, keeps little more than one reply for a client that does not read.
 package resp

@@ -41,10 +41,10 @@ type Reader struct {
 	buf  []byte // has been read
 	at   int    // in buf: where the bytes begin that are not yet part of a command
 	args [][]byte
-	size int // of args
+	size int // bytes of args
 }
 
-// NewReader returns a reader of what in has, with the limits of Unknown.
+// NewReader returns a reader of the stream in, with the limits of Unknown.
 func NewReader(in io.Reader) *Reader { return &Reader{Limits: Unknown, in: in} }
 
 // Reset makes the reader forget its stream, and read the commands of another stream.

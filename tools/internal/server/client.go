@@ -91,10 +91,10 @@ func (c *client) next() {
 // errNothing says that the client has sent nothing yet.
 var errNothing = errors.New("nothing to read")
 
-// Read reads what the client sends next. In the middle of a command it may have to wait for that,
-// so the client first gets all replies, even if it has already sent the beginning of another
-// command, or empty lines. Other clients do not wait for this, because the commands after the first
-// read of a turn are done beside them.
+// Read reads what the client sends next. In the middle of a command Read may have to wait for the
+// client, so it first sends all replies, even if the client has already sent the beginning of another
+// command, or empty lines. Other clients do not wait meanwhile, because the commands after the first
+// read of a turn are done beside theirs.
 func (c *client) Read(b []byte) (int, error) {
 	if !c.midway {
 		return c.read(b)

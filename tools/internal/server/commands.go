@@ -17,7 +17,7 @@ type command struct {
 	run   func(c *client, args [][]byte) error
 	usage string // the words after the name
 	open  bool   // to clients that have not given the password
-	now   bool   // also after MULTI
+	now   bool   // is not queued after MULTI
 	long  bool   // waits for the disk, or takes long with many keys: see client.run
 }
 

@@ -65,7 +65,7 @@ func openDirectory(path string, most int, logf func(string, ...any)) (*directory
 	return d, nil
 }
 
-// readNames finds the keys, and removes files that a crash has left of keys that were removed.
+// readNames finds the keys, and removes files of removed keys that a crash has left.
 func (d *directory) readNames() error {
 	err := os.RemoveAll(filepath.Join(d.path, newFiles))
 	if err == nil {
@@ -108,7 +108,7 @@ func (d *directory) all() (all []*key) {
 	return all
 }
 
-// find returns a key, or nil if there is none, or its time is over.
+// find returns a key, or nil if there is none or its time is over.
 func (d *directory) find(name string) *key {
 	k, err := d.findOr(name)
 	if err != nil {

@@ -20,7 +20,7 @@
 //
 // # What survives what
 //
-// A reply to a write means that it survives the death of the server (C2 of package mmapfilter). It
+// A write that was answered survives the death of the server (C2 of package mmapfilter). It
 // survives a power loss after about a second (a timer of each filter commits, and one of the server
 // syncs the directory), after WAITAOF, or at once with Config.Sync ("appendfsync always"): then the
 // replies to a client wait for a sync, which serves all clients that wait for the same filter. If a
@@ -61,9 +61,9 @@
 // lookup; elsewhere each client has a goroutine. A client that waits, or takes long, holds up only
 // itself (detach). For a client that does not read, the server keeps little, and only until the
 // time for a write is over. A lookup of a page that is not in memory is an exception: while the
-// disk reads the page, Go gives the processor of the lookup to nobody else. As many such lookups as
-// GOMAXPROCS hold up all clients. One table (commands) has the name, arity, flags and function of
-// each command.
+// disk reads the page, Go gives the processor of the lookup to nobody else. GOMAXPROCS such
+// lookups at once hold up all clients. One table (commands) has the name, arity, flags and function
+// of each command.
 //
 // Locks are taken in this order: directory.renames (only a rename locks two keys), key.mu (shared
 // by commands that use the filter; exclusive to open, close and remove it), then three locks of

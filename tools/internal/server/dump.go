@@ -287,7 +287,7 @@ func (d *directory) loadChunk(name, path string, kind kind, chunk []byte) error 
 		return errExists
 	}
 	report, err := mmapfilter.Verify(context.Background(), load)
-	err = errors.Join(err, report.HashesErr) // without its hashes it cannot grow
+	err = errors.Join(err, report.HashesErr) // without hashes the filter cannot grow
 	if err == nil {
 		err = checkKind(load, kind)
 	}

@@ -94,9 +94,9 @@ func (d *directory) syncNames() error {
 	return err
 }
 
-// rename gives a key another name. A key that already has this name is replaced. It loses its
-// deadline first, so that after a crash a key may lack its deadline, but never has the deadline of
-// another key.
+// rename gives a key another name. A key that already has this name loses its deadline and is then
+// replaced, so that after a crash a key may lack its deadline, but never has the deadline of another
+// key.
 func (d *directory) rename(from, to string) error {
 	d.renames.Lock() // otherwise two renames could wait for each other's keys
 	defer d.renames.Unlock()
@@ -144,7 +144,7 @@ func (d *directory) claim(name, path string) *key {
 	}
 }
 
-// install puts a file in the place of the file of a key, and removes its deadline. REQUIRES: k.mu
+// install puts a file in the place of the file of k, and removes the deadline of k. REQUIRES: k.mu
 func (d *directory) install(from string, k *key) error {
 	d.close(k)
 	err := d.setDeadline(k, 0)
@@ -160,7 +160,7 @@ func (d *directory) install(from string, k *key) error {
 	return err
 }
 
-// readDeadline reads the file beside a key that says when it is over.
+// readDeadline reads the file that says when the time of the key is over.
 func (k *key) readDeadline() error {
 	text, err := os.ReadFile(k.path + ".expire")
 	if err != nil {

@@ -30,7 +30,7 @@ func (c *client) get(name []byte, want kind, s *settings) (*key, error) {
 	return c.d.get(string(name), want, s)
 }
 
-// key returns a key of the kind of the command, whose filter stays open until k.mu.RUnlock.
+// key returns a key of the kind of the command. The filter of the key stays open until k.mu.RUnlock.
 func (c *client) key(name []byte) (*key, error) { return c.get(name, c.kind(), nil) }
 
 // keyOrNew is key, and makes the key if it is missing.
@@ -175,8 +175,8 @@ func insert(c *client, args [][]byte) error {
 	return nil
 }
 
-// addAll adds items until one cannot be added. Then the error is the last element of the array, which
-// has fewer elements than there are items.
+// addAll adds items until one cannot be added. The array then ends with the error, and has no elements
+// for the items after that one.
 func (c *client) addAll(k *key, items [][]byte) error {
 	added := make([]bool, len(items))
 	c.change(k)

@@ -127,7 +127,7 @@ func ttl(c *client, args [][]byte) error {
 	return c.int(max(at-time.Now().UnixMilli()+500, 0) / 1000)
 }
 
-// matching returns the keys whose names match a pattern and that are of a type, unless that is "".
+// matching returns the keys whose names match a pattern and, unless wanted is "", whose type is wanted.
 func (d *directory) matching(pattern, wanted string) (found []string) {
 	for _, k := range d.all() {
 		if !glob(pattern, k.name) || d.find(k.name) == nil {
@@ -158,7 +158,7 @@ func glob(pattern, name string) bool {
 
 func keys(c *client, args [][]byte) error { return c.bulks(c.d.matching(string(args[1]), "")) }
 
-// scan answers SCAN with all keys at once: COUNT is a hint. So the cursor is 0.
+// scan answers SCAN with all keys at once, since COUNT is only a hint, and with the cursor 0.
 func scan(c *client, args [][]byte) error {
 	cursor, ok := resp.Number(args[1])
 	if !ok || cursor < 0 {

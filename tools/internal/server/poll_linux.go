@@ -35,7 +35,7 @@ type poller struct {
 	timer   *time.Timer       // of watch
 }
 
-// patience is more than the lookups of a full read take. A turn holds up others for twice patience at
+// patience is longer than the lookups of a full read take. A turn holds up others for twice patience at
 // most, if a processor is free to serve them.
 const patience = 2 * time.Millisecond
 

@@ -15,7 +15,7 @@ type Config struct {
 	Rate       float64 // false-positive rate of a filter whose command names none
 	Password   string  // "" asks for no password
 	MaxClients int     // clients at a time; 0 means the number that half of the descriptors allow, at most 10,000
-	Sync       bool    // a reply to a write means that it is durable
+	Sync       bool    // a reply to a write means that the write is durable
 	Version    string  // of the program
 
 	// Logf, if not nil, is called with errors that no client gets.

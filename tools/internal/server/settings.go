@@ -43,7 +43,7 @@ func (s settings) note() string {
 	return fmt.Sprintf("served=%s,%d,%d,%d", s.kind, s.bucketSize, s.iterations, s.expansion)
 }
 
-// settingsOf returns the settings of a filter. It takes a filter that the server has not made for a
+// settingsOf returns the settings of a filter. It treats a filter that the server has not made as a
 // cuckoo filter.
 func settingsOf(f *mmapfilter.Filter) settings {
 	note := f.Normalisation()

@@ -1,6 +1,6 @@
 // Package transcript reads what a server replies to commands, from files that people write. The
-// tests of the server play them by themselves, and the tests of tools/clients through popular
-// clients of Redis.
+// tests of the server send the commands directly, and the tests of tools/clients send them through
+// popular clients of Redis.
 //
 // A line begins with "# " before a comment, "> " before a command, and "< " before each line of its
 // reply. A reply is written as in version 3 of the protocol, but strings are in quotes and have no
