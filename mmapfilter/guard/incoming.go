@@ -15,7 +15,7 @@ type incoming struct {
 		active int         // the table that put uses
 		lists  [2][]uint64 // the hashes in the tables
 	}
-	drains sync.Mutex // held while the other table is not empty
+	drains sync.Mutex // held while the inactive table has hashes
 }
 
 const (

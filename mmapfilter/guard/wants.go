@@ -84,7 +84,7 @@ func (g *Guard) tooManyPass() bool {
 const (
 	full        = 0.9     // of the capacity, so that keys which come during the rebuild find room
 	manyGone    = 0.5     // of the items, so that a rebuild frees at least as much as it copies
-	someGone    = 1. / 16 // of the items: if fewer are gone, or pass in excess of the rate, there is no rebuild
+	someGone    = 1. / 16 // of the capacity, or of the items in tooManyPass: if fewer keys are gone, and fewer pass in excess, there is no rebuild
 	tooLarge    = 8       // times the items: twice the items, and room for the store to grow fourfold
 	growth      = 2       // capacity for each key
 	tooManyPass = 1.5     // times the requested rate; a smaller factor takes longer to tell from chance, and twice the rate is promised

@@ -75,8 +75,8 @@ func split(path string) (dir, name string) {
 // metrics is the namespace of the counters:
 //
 //	read                    keys that the workers have hashed
-//	chunks                  that these workers sent
-//	built                   shards; more than there are if some are built again
+//	chunks                  chunks that these workers have sent
+//	built                   shards built; more than the set has if some were built again
 //	shards, items, bytes    of the set, once the manifest is written
 const metrics = "mmapfilter"
 

@@ -139,8 +139,8 @@ func part(hash uint64, parts int) int {
 	return int(p)
 }
 
-// pebbleKeys is the most keys of a part. Pebble's filter is for one table of a store: it hashes
-// a key to 32 bits, and addresses its bits with 32 bits.
+// pebbleKeys is the largest number of keys in a part. Pebble's filter is for one table of a store: it
+// hashes a key to 32 bits, and addresses its bits with 32 bits.
 const pebbleKeys = 1_000_000
 
 // makePebble makes a filter in parts, chosen by a separate hash.
@@ -182,7 +182,7 @@ func makePebble(bitsPerKey int) func(*session, uint64) (*Filter, error) {
 	}
 }
 
-// fuseKeys is the most keys of a part. Making a part takes about 32 bytes a key, 4 GiB.
+// fuseKeys is the largest number of keys in a part. Making a part takes about 32 bytes a key, 4 GiB.
 const fuseKeys = 1 << 27
 
 // makeFuse makes a binary fuse filter of hashes, in parts if making it at once would take too

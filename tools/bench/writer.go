@@ -231,7 +231,7 @@ func (w *worker) FillLog(a WriteArgs, _ *struct{}) error {
 	}
 	c := &churner{filter: f, low: a.Low, high: a.High, every: a.Every}
 	last, grown := uint64(0), uint64(0) // checkpoints so far, and when the log reached its full size; grown is 0 before that
-	since, interval := 0, 0             // operations when the last checkpoint ended, and between it and the one before
+	since, interval := 0, 0             // operations up to the end of the last checkpoint, and between the ends of the last two
 	for begun := time.Now(); time.Since(begun) < a.Most; {
 		if err := c.work(1000, nil); err != nil {
 			return err

@@ -55,7 +55,7 @@ func (t *tree) time() time.Time {
 }
 
 // consume returns an environment in which Go takes the modules of the tree from a proxy, and keeps all
-// modules in work, apart from the user's.
+// modules in the folder work, apart from the user's.
 func consume(proxy, work string) []string {
 	cache, others, _ := strings.Cut(strings.TrimSpace(run("", nil, "go", "env", "GOMODCACHE", "GOPROXY")), "\n")
 	return []string{
