@@ -51,7 +51,7 @@ func (i *inside) Release() {
 }
 
 func (i *inside) InsertHashes(hashes []uint64) (n int, err error) {
-	b := batch{filter: (*Filter)(i), hashes: hashes, n: len(hashes)}
+	b := batch{filter: (*Filter)(i), op: layout.Insert, hashes: hashes, n: len(hashes)}
 	return b.insert()
 }
 

@@ -124,6 +124,21 @@ func TestSyncAtFunc(t *testing.T) {
 	}
 }
 
+// TestInsertHashes: a rebuild has the hashes that came through the bridge.
+func TestInsertHashes(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	hashes := make([]uint64, 100)
+	for i := range hashes {
+		hashes[i] = f.Hash(numberKey(uint64(i)))
+	}
+	n, err := bridge.Of(f).InsertHashes(hashes)
+	if err != nil || n != len(hashes) {
+		t.Fatalf("%d, %v", n, err)
+	}
+	must(t, f.Rebuild(t.Context(), nil))
+	mustHave(t, f, 0, 100)
+}
+
 // TestRebuildFails: a rebuild that fails, is cancelled or panics leaves the filter as it was.
 func TestRebuildFails(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
