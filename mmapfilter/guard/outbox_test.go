@@ -106,6 +106,34 @@ func TestDrainFails(t *testing.T) {
 	}
 }
 
+// TestFailedForgets checks that a guard whose filter has failed keeps nothing about later transactions,
+// since nothing would ever take it out of memory.
+func TestFailedForgets(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, hooked(quiet(t, deletes), func(real guarded.Filter) guarded.Filter { return brokenFilter{real} }))
+		f.put("a") // fails, and leaves one record
+		for _, key := range []string{"b", "c", "d"} {
+			f.put(key)
+			for _, put := range []bool{true, false} {
+				tx := f.g.Begin()
+				tx.change([]byte(key), put)
+				tx.Prepare()
+				tx.Done(Unknown)
+			}
+			f.remove(key)
+		}
+		for what, n := range map[string]int{
+			"records": len(f.g.order.records) - 1, "deletes": len(f.g.mu.deletes), "dropped": len(f.g.mu.dropped), "unsure": len(f.g.mu.unsure),
+		} {
+			if n != 0 {
+				t.Errorf("%s: %d", what, n)
+			}
+		}
+		f.mustBe("off")
+		f.close()
+	})
+}
+
 // TestGone covers G2: the store cannot tell which keys came after the position of the filter, so the
 // filter is rebuilt.
 func TestGone(t *testing.T) {

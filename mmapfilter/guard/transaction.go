@@ -85,6 +85,9 @@ func (t *Tx) Prepare() Changes {
 	if g.filter == nil {
 		return Changes{}
 	}
+	if !g.serving.Load() && g.isFailed() {
+		return t.changes(nil) // nothing ever takes records and deletes out of memory again
+	}
 	if t.keys != nil {
 		t.compare()
 	}
@@ -309,13 +312,16 @@ func (t *Tx) Done(o Outcome) {
 // unsure remembers hashes of keys that the store may have after a crash, though a snapshot lacks them
 // now. REQUIRES: g.mu.
 func (g *Guard) unsure(hashes []uint64) {
+	if g.mu.failed != nil {
+		return
+	}
 	if len(hashes) > 0 && g.mu.unsure == nil {
 		g.mu.unsure = map[uint64]struct{}{}
 	}
 	for _, h := range hashes {
 		g.mu.unsure[h] = struct{}{}
 	}
-	if len(g.mu.unsure) > mostOverflow && g.mu.failed == nil {
+	if len(g.mu.unsure) > mostOverflow {
 		g.mu.failed = errUnsure
 		g.serving.Store(false)
 	}
