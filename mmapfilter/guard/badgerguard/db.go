@@ -200,8 +200,9 @@ func (d *DB) drop(do func() error) error {
 	})
 }
 
-// RunValueLogGC is badger.DB.RunValueLogGC. A drop waits until it ends. While keys are dropped, or
-// while another GC runs, RunValueLogGC returns badger.ErrRejected.
+// RunValueLogGC is badger.DB.RunValueLogGC. A drop waits until it ends. While keys are dropped, until
+// the rebuild after the drop has ended, or while another GC runs, RunValueLogGC returns
+// badger.ErrRejected.
 func (d *DB) RunValueLogGC(discardRatio float64) error {
 	if !d.values.TryLock() {
 		return badger.ErrRejected

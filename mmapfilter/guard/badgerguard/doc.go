@@ -36,8 +36,9 @@
 //	                                     which is before they return; reserved prefixes are refused
 //	BanNamespace                         keeps the keys until the filter is rebuilt; if NamespaceOffset
 //	                                     changes, rebuilds the filter, since the keys are there again
-//	RunValueLogGC                        refused with badger.ErrRejected while keys are dropped: it could
-//	                                     bring back keys that were dropped or deleted
+//	RunValueLogGC                        refused with badger.ErrRejected while keys are dropped, and until
+//	                                     the rebuild after it has ended: it could bring back keys that
+//	                                     were dropped or deleted
 //	Flatten                              nothing: it only moves keys
 //	Subscribe, NewStream, Backup         leaves out the reserved keys
 //	Load, NewKVLoader, NewStreamWriter   refused: use the store without a guard, and remove the filter

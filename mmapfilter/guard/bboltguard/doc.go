@@ -26,7 +26,7 @@
 //	Bucket.Delete, Cursor.Delete                  deletes the key
 //	DB.Update, DB.Begin, Tx.Commit                puts what the transaction has put, right before its commit
 //	Tx.Rollback, an error or panic in Update      nothing
-//	Tx.Commit that fails                          deletes the keys again, unless the transaction happened nevertheless
+//	Tx.Commit that fails                          soon deletes the keys again, unless it has happened nevertheless
 //	DB.Batch                                      as Update; if bbolt runs a function again, only one run counts
 //	Bucket.Get, Has in a writable transaction     asks the store for keys that the transaction itself has put
 //	Bucket.Get, Has in a read transaction         asks the store if keys have left the filter since it began

@@ -58,17 +58,17 @@
 // durable.
 //
 // Epochs tell whether the log has everything that the filter lacks. A sync of the filter ends an
-// epoch, whose number is the position of its transactions. Before the first transaction of an epoch
-// is committed, the guard puts an entry into the store, without a sync: the number of this epoch, and
-// the number of the last epoch before it that has an entry. Ingested keys are not in the log: they
-// get an epoch without an entry, which the next entry names as the one before it. Open looks for
-// these entries in the part of the log that Pebble reads. If the entries lead from the position of
-// the filter to the last entry in the store without a gap, the log has all keys that the filter
-// lacks. With Exact, the entries of the guard are in the batch of the program, so after a crash the
-// store has both or neither. A crash may lose a commit that was not synced; a key of this commit that
-// the filter has already is a false positive. Open repeats the operations that the store has and the
-// filter does not have durably. Open rebuilds the filter only in the cases that package guard lists,
-// such as a lost filter.
+// epoch, and so does an ingest. The number of an epoch is the position of its transactions. Before the
+// first transaction of an epoch is committed, the guard puts an entry into the store, without a sync:
+// the number of this epoch, and the number of the last epoch before it that has an entry. Ingested
+// keys are not in the log: they get an epoch without an entry, which the next entry names as the one
+// before it. Open looks for these entries in the part of the log that Pebble reads. If the entries
+// lead from the position of the filter to the last entry in the store without a gap, the log has all
+// keys that the filter lacks. With Exact, the entries of the guard are in the batch of the program, so
+// after a crash the store has both or neither. A crash may lose a commit that was not synced; a key of
+// this commit that the filter has already is a false positive. Open repeats the operations that the
+// store has and the filter does not have durably. Open rebuilds the filter only in the cases that
+// package guard lists, such as a lost filter.
 //
 // # A step back
 //

@@ -11,11 +11,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// An epoch is the time between two calls of Position. Its number is the position of its transactions. A
-// transaction first hands its keys to the filter, and then belongs to the epoch that is current at that
-// moment. The store has an entry for this epoch before it has the transaction. So if a filter has
-// reached epoch n and the log has the entry of a later epoch, all transactions of the later epoch are
-// in the log, too, after this entry.
+// An epoch ends with a call of Position, or when unlogged begins the next one. Its number is the
+// position of its transactions. A transaction first hands its keys to the filter, and then belongs to
+// the epoch that is current at that moment. The store has an entry for this epoch before it has the
+// transaction. So if a filter has reached epoch n and the log has the entry of a later epoch, all
+// transactions of the later epoch are in the log, too, after this entry.
 type epoch struct {
 	number   uint64
 	previous uint64 // the last epoch before it that has an entry, or whose keys the log lacks
