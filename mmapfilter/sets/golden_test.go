@@ -14,9 +14,9 @@ var update = flag.Bool("update", false, "write the golden files that are missing
 
 const goldenDir = "../../testdata/set"
 
-// TestGolden builds the set in testdata again, and reads the stored set. There are a set, its plan, and
-// the spools of two tasks with their receipts. Equal plans and keys give equal files, on every machine
-// and in every version. To create missing files:
+// TestGolden builds the set in testdata again, and reads the stored set. The folder testdata/set holds
+// a set, its plan, and the spools of two tasks, with all receipts. Equal plans and keys give equal
+// files, on every machine and in every version. To create missing files:
 //
 //	go test ./mmapfilter/sets -run TestGolden -update
 func TestGolden(t *testing.T) {

@@ -15,12 +15,13 @@ import (
 
 // Snapshot writes a sealed copy of the set: a snapshot of each shard, in the directory of path (see
 // [mmapfilter.Filter.Snapshot]), and then a manifest at path, which names the snapshots. Operations go
-// on meanwhile, so each snapshot shows its shard at another instant. The shards get new names each
+// on meanwhile, so each snapshot shows its shard at a different instant. The shards get new names each
 // time. If a manifest is replaced, its shards stay (see [Superseded]).
 //
-// If Snapshot fails, it removes the snapshots, and what is at path stays as it was. The errors are
-// fs.ErrExist if the manifest of the set itself is at path; a [*mmapfilter.ForeignError] if the file at
-// path is not a manifest; and errors of a shard, as a [*ShardError].
+// If Snapshot fails, it removes the snapshots, and what is at path stays as it was; but after a
+// [*mmapfilter.CompleteError] of the manifest, the new set stays. Errors include fs.ErrExist if the
+// manifest of the set itself is at path; a [*mmapfilter.ForeignError] if the file at path is not a
+// manifest; and errors of a shard, as a [*ShardError].
 func (s *Set) Snapshot(ctx context.Context, path string) error {
 	if err := s.snapshot(ctx, path); err != nil {
 		return about("snapshot", path, err)
@@ -43,8 +44,9 @@ func (s *Set) snapshot(ctx context.Context, path string) (err error) {
 	m.Plan, m.Keys, m.Shards = "", 0, make([]entry, len(st.shards)) // the shards may have been written to since they were built by the plan
 	dir := filepath.Dir(path)
 	var made []string
+	writing := false // the manifest
 	defer func() {
-		if err == nil || errors.As(err, new(*osfile.CompleteError)) && len(made) == len(st.shards) {
+		if err == nil || writing && errors.As(err, new(*osfile.CompleteError)) {
 			return // there is a manifest that names them
 		}
 		for _, path := range made {
@@ -80,5 +82,6 @@ func (s *Set) snapshot(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	writing = true
 	return osfile.WriteFile(path, begins(manifestFormat), data)
 }

@@ -161,6 +161,45 @@ func TestFailEveryCallOfTasks(t *testing.T) {
 	})
 }
 
+// TestFailEveryCallOfSnapshot makes the system calls of a snapshot fail, one after the other. Then there
+// is the manifest and all shards that it names, or nothing.
+func TestFailEveryCallOfSnapshot(t *testing.T) {
+	defer func() { fault.Hook = nil }()
+	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{Capacity: 500}, 2), numbers(0, 300))
+	s := mustOpen(t, path, nil)
+	must(t, s.OpenShards(0, 1))
+	complete := 0
+	for call := int64(1); ; call++ {
+		dir := t.TempDir()
+		var calls atomic.Int64
+		failed := ""
+		fault.Hook = func(name string) error {
+			if calls.Add(1) != call {
+				return nil
+			}
+			failed = name
+			return syscall.ENOSPC
+		}
+		err := s.Snapshot(t.Context(), filepath.Join(dir, "copy.set"))
+		fault.Hook = nil
+		if calls.Load() < call {
+			t.Logf("%d calls, %d complete errors of the manifest", call-1, complete)
+			break
+		}
+		switch files := allFiles(t, dir); {
+		case failed == "remove":
+		case files["copy.set"] != "":
+			complete++
+			mustHave(t, mustOpen(t, filepath.Join(dir, "copy.set"), nil), 0, 300)
+		case err == nil || len(files) > 0:
+			t.Errorf("call %d, %s: %v, and %d files are left", call, failed, err, len(files))
+		}
+	}
+	if complete == 0 {
+		t.Error("the manifest was never in place after an error")
+	}
+}
+
 // meanwhile calls f at the first system call with a name, but not for calls within f.
 func meanwhile(t *testing.T, call string, f func()) {
 	var once sync.Once

@@ -60,8 +60,8 @@ func (d *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
 const ingestAtOnce = 1 << 16
 
 // ingest calls do once the keys of the files are in the filter, and are durable there or in the outbox.
-// excise says that the call of do deletes keys that nobody knows; the files may, too. For an
-// instant the excise may be visible while the files are not.
+// If excise is true, do also deletes keys that the guard is not told of; so may tombstones in the files.
+// A reader may for an instant see the range excised and the files not yet ingested.
 func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() error) error {
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly

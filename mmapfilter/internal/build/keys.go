@@ -87,7 +87,7 @@ func (b *builder) spoolHashes(ctx context.Context, blocks iter.Seq2[[]uint64, er
 
 // handOver hands the hashes to the workers, in the form that the shard uses (see layout.Shard).
 func (b *builder) handOver(blocks iter.Seq2[[]uint64, error], full chan<- []uint64, empty <-chan []uint64) error {
-	b.report("hash", 0, b.Capacity) // Capacity may be the number of keys
+	b.report("hash", 0, b.Capacity) // the number of keys is unknown; Capacity is the best guess
 	for hashes, err := range blocks {
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 // The names in a list are separated by white space.
 type Type struct {
 	Engine   reflect.Type
-	Ours     reflect.Type // our type in its place; nil if the engine's type is never handed out
-	Wrapped  string       // a method of ours follows the keys, or hides the guard's own
+	Ours     reflect.Type // what callers get in its place, perhaps the type itself; nil if only the lists are checked
+	Wrapped  string       // our method follows the keys, or hides the guard's keys
 	Refused  string       // a method of ours always fails
 	Harmless string       // writes no keys, or only collects them until a commit
 }
@@ -31,7 +31,7 @@ func Methods(t *testing.T, types []Type) {
 			have = append(have, c.Engine.Method(i).Name)
 		}
 		if !slices.Equal(all, have) {
-			t.Errorf("%v has the methods %q, and the lists %q", c.Engine, have, all)
+			t.Errorf("%v has the methods %q; the lists name %q", c.Engine, have, all)
 		}
 		if c.Ours == nil {
 			continue
