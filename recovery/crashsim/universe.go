@@ -57,6 +57,7 @@ type shape struct {
 	sealed  bool                              // the file that a trace finds is sealed
 	keep    bool                              // the filter keeps its hashes
 	must    bool                              // operations fail rather than lose hashes
+	page    bool                              // the kept hashes nearly fill a page: see fillPage
 	addKeys func(u *Universe, rng *rand.Rand) // adds keys of traces; may be nil
 	tidy    bool                              // fillers leave their home line only if no slot is free, so few overflow bits are set
 }
@@ -92,6 +93,7 @@ func randomShape(number int, rng *rand.Rand) shape {
 		sealed:  rng.IntN(4) == 0,
 		keep:    number%3 == 0,
 		must:    number%6 == 0,
+		page:    number%12 == 6 || number%12 == 9,
 	}
 	switch {
 	case number%12 == 11:
@@ -210,6 +212,11 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
+	if s.page {
+		if err := u.fillPage(w, s); err != nil {
+			return err
+		}
+	}
 	if err := u.insertFillers(w, s, rng); err != nil {
 		return err
 	}
@@ -254,6 +261,24 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	u.start.Image = append([]uint64(nil), u.image(v)...)
 	v.forgetLogs()
 	u.base = v
+	return nil
+}
+
+// fillPage inserts and deletes a key again and again. After the inserts of the fillers, a page of the
+// tail of the kept hashes has room for a few more operations, so many traces fill it.
+func (u *Universe) fillPage(w Writer, s shape) error {
+	const entries = 478 // on a page
+	room := 2 + u.Number/3%10
+	n := entries - room - (int(u.geometry.Slots()) - s.free) // without the fillers
+	h := u.keyOf(layout.Item{Fp: 1}, 0).hash
+	for range n / 2 {
+		if err := w.Insert(h); err != nil {
+			return err
+		}
+		if _, err := w.Delete(h); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -62,7 +62,7 @@ var checks = map[string]check{
 	"TestHistory":                  {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +verify_test\.go:\d+: (.* and a stray delete: \[\])$`)},
 	"TestSalvageWithTheLog":        {"recovery", nil, at("salvage_test", `.*operations of.*`)},
 	"TestSalvageWithTheLogOfACopy": {"recovery", nil, at("salvage_test", `.*operations of.*`)},
-	"TestUncountedPages":           {"recovery", nil, regexp.MustCompile(`(?m)^ +kept_test\.go:\d+: (\d+ pages are there of .* count): <nil>$`)},
+	"TestUncountedPages":           {"recovery", nil, regexp.MustCompile(`(?m)^ +kept_test\.go:\d+: (\d+ pages of .* count): <nil>$`)},
 	"TestPublishMarksTheOldFile":   {"recovery/osfile", nil, regexp.MustCompile(`(?m)^ +recovery_test\.go:\d+: (a filter.* bytes, which are not those expected): <nil>$`)},
 	"TestSyncBesideASync":          {writer, nil, at("sync_beside_test", `it returned before.*`)},
 	"TestWindow":                   {"mmapfilter/internal/build", nil, at("window_test", `.*`)},
