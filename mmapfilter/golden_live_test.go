@@ -22,12 +22,12 @@ import (
 )
 
 // Each golden file, with its log, is as a dead writer left it: the file has the keys of a checkpoint;
-// the log has a commit that deleted every fourth key, the beginning of another checkpoint and, in its
-// other half, uncommitted operations, of which the last is torn.
+// the log has a commit that deleted every fourth key, the beginning of another checkpoint and, in the
+// other half of the log, uncommitted operations, of which the last is torn.
 const (
 	goldenLive    = "halves.mmf"  // in testdata/live, of Packed
-	goldenKept    = "kept.mmf"    // of Compact: keeps its hashes, and has records without words
-	goldenCompact = "compact.mmf" // of Compact, with records of a whole line
+	goldenKept    = "kept.mmf"    // of Compact: keeps its hashes; some log records store no word
+	goldenCompact = "compact.mmf" // of Compact; some log records store all words of a line
 )
 
 const (
@@ -64,7 +64,7 @@ func TestGoldenLive(t *testing.T) {
 	}
 	for kind, logged := range map[layout.Kind][2][]byte{layout.Packed: {filter, log}, layout.Compact: {compactFilter, compactLog}} {
 		if words, most := longestRecord(t, logged[0], logged[1]), layout.BlockWords; (words == most) != (kind == layout.Compact) {
-			t.Errorf("%s: no record stores to more than %d words", kind, words)
+			t.Errorf("%s: the longest record stores to %d words", kind, words)
 		}
 	}
 	recoverGolden(t, filepath.Join(dir, goldenLive))
@@ -138,7 +138,7 @@ func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log
 		_, err := w.Delete(hash("key %d", i))
 		do(err)
 	}
-	if keep { // leaves one key out, so that the next delete waits
+	if keep { // this InsertUnique leaves its key out, so the next delete waits
 		_, err := w.InsertUnique(hash("key %d", 1))
 		do(err)
 		_, err = w.Delete(hash("key %d", 2))

@@ -93,7 +93,7 @@ func TestNoWrongNoInAClose(t *testing.T) {
 				close(stop)
 				group.Wait()
 				if n := wrong.Load(); n > 0 {
-					t.Fatalf("for keys in the filter, %d answers were certainly not", n)
+					t.Fatalf("for keys in the filter, %d answers were \"certainly not\"", n)
 				}
 			}
 		})
@@ -137,7 +137,7 @@ func TestNoRecover(t *testing.T) {
 		}
 	}
 	if _, err := OpenReadOnly(path, &OpenOptions{NoRecover: true}); !errors.Is(err, ErrNeedsRecovery) || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("%v, or an error with two lines", err)
+		t.Fatalf("%v is not ErrNeedsRecovery in one line", err)
 	}
 	if f, err := Follow(path, &OpenOptions{NoRecover: true}); !errors.Is(err, ErrNeedsRecovery) {
 		t.Fatalf("%v, %v", f, err)
@@ -221,8 +221,8 @@ func TestWriterDied(t *testing.T) {
 }
 
 // TestNoWrongNoAfterAWriter covers C1: lookups and counts of a filter are delayed. Meanwhile the filter
-// may fail, and is closed, and another writer opens the file and moves the keys. The memory of the
-// closed filter does not show these moves. No answer may be "certainly not".
+// is closed, perhaps after a failure, and another writer opens the file and moves the keys. The memory
+// of the closed filter does not show these moves. No answer may be "certainly not".
 func TestNoWrongNoAfterAWriter(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		const n = 20_000
@@ -245,14 +245,14 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		other.Close()
 		found := make([]bool, n)
 		o.lookUpAll(hashes, found)
-		for i := range 1000 { // the closed filter cannot know what the other writer inserted
+		for i := range 1000 { // nobody inserted these, but the closed filter cannot know that
 			if hash := spread(1<<30 + i); !o.contains(hash) || o.work.Writer.Count(hash) != writer.Unknown {
-				t.Fatalf("failed: %t: for some key, the answer is certainly not", fail)
+				t.Fatalf("failed: %t: the closed filter claims to know about an absent key", fail)
 			}
 		}
 		for i, hash := range hashes {
 			if !found[i] || !o.contains(hash) || o.work.Writer.Count(hash) == 0 {
-				t.Fatalf("failed: %t: for key %d of %d, the answer is certainly not", fail, i, n)
+				t.Fatalf("failed: %t: for key %d of %d, the answer is \"certainly not\"", fail, i, n)
 			}
 		}
 	}
@@ -299,7 +299,7 @@ func TestWaitForFile(t *testing.T) {
 	built.Close()
 	eventually(t, "the follower has the file", func() bool { return f.Err() == nil && f.Filter().Len() == 1000 })
 	if f.ContainsString("absent") || f.Stats().Swaps != 1 {
-		t.Errorf("the answer for an absent key is maybe, or %d swaps are not 1", f.Stats().Swaps)
+		t.Errorf("an absent key gets \"maybe\", or there were %d swaps, not 1", f.Stats().Swaps)
 	}
 	mustServe(t, f, numbers(0, 1000))
 }

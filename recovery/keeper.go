@@ -23,12 +23,12 @@ type keeper struct {
 	file       HashFile
 	counted    layout.Hashes // for the next superblock: how much of the file counts
 	tail       hashes.Tail   // goes on after the pages that count
-	cut        bool          // pages that no superblock counts have been cut off
+	cut        bool          // pages after those that count have been cut off
 	generation uint64        // the last generation whose hashes are in the file
 	lost       atomic.Pointer[error]
 
-	// The number of the last page of the tail, 1 or 2: last is for the newest durable superblock, so
-	// only the other page may be written; next is for counted.
+	// Which page, 1 or 2, ends the tail: last according to the newest durable superblock, so only the
+	// other page may be written; next according to counted.
 	last, next uint64
 	torn       bool   // keep has failed: the file may not have the page that counted names
 	base       uint64 // operations before the position of the base
@@ -111,10 +111,10 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 	return nil
 }
 
-// keep appends the history of a generation, the segments of a log, to NAME.hashes and makes it durable
-// (K2). If this fails, a filter that need not keep its hashes goes on without them, since nothing else
-// depends on them. If the filter must keep its hashes, keep returns the error, and can be called again,
-// since the log still has the hashes.
+// keep appends the operations of a generation, given as segments of a log, to NAME.hashes, and makes
+// them durable (K2). If this fails, a filter that need not keep its hashes goes on without them, since
+// nothing else depends on them. If the filter must keep its hashes, keep returns the error, and can be
+// called again, since the log still has the hashes.
 func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segment]) error {
 	if k.err() != nil || generation <= k.generation && !k.torn {
 		return nil
@@ -136,7 +136,7 @@ func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segmen
 
 func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) {
 	if !k.cut {
-		// A writer that died may have appended pages that no superblock counts.
+		// A writer that died may have appended pages after those that count.
 		if err := k.file.Truncate(max(k.counted.Pages, hashes.FirstBase)); err != nil {
 			return err
 		}
@@ -175,10 +175,10 @@ func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) 
 	return nil
 }
 
-// spare returns 1 or 2: the page of the two that the newest superblock does not count.
+// spare returns 1 or 2: the page that the newest durable superblock does not use.
 func (k *keeper) spare() uint64 { return 3 - max(k.last, 1) }
 
-// stored notes that the superblock that has k.counted is durable.
+// stored is called once the superblock with k.counted is durable.
 func (k *keeper) stored() { k.last = k.next }
 
 // keepEnded is keep for a generation that this process has written.

@@ -47,14 +47,14 @@ func system(life context.Context, mode fs.FileMode, chosen bool) *guarded.Hooks 
 	}
 }
 
-// ErrExpires says that the keys of the filter at [Options.Path] leave it by themselves
-// (mmapfilter.Options.ExpireAfter), so it would hide keys that the store has. The guard then has no
-// filter.
-var ErrExpires = errors.New("keys leave the filter by themselves")
+// ErrExpires says that the keys of the filter at [Options.Path] expire
+// (mmapfilter.Options.ExpireAfter), so the filter would hide keys that the store has. The guard then
+// has no filter.
+var ErrExpires = errors.New("the keys of the filter expire")
 
 // mayUse returns nil if the guard may use the file at path or replace it. Otherwise it returns
-// ErrExpires, or, if the caller has chosen the path and the file may not be a filter of a guard, a
-// ForeignError.
+// ErrExpires; or a ForeignError if the caller has chosen the path and the file is not known to be a
+// guard's filter.
 func mayUse(path string, chosen bool) error {
 	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
 	if err != nil {
@@ -74,8 +74,8 @@ func mayUse(path string, chosen bool) error {
 	return nil
 }
 
-// narrow removes the permissions that mode lacks from the filter, and from a log that a dead process
-// has left. A mode of 0 removes none.
+// narrow removes from the filter, and from a log that a dead process has left, the permissions that
+// mode lacks. A mode of 0 removes none.
 func narrow(path string, mode fs.FileMode) error {
 	for _, p := range []string{path, path + ".stash", path + ".stash.new"} {
 		info, err := os.Stat(p)
@@ -125,5 +125,5 @@ func verify(path string) error {
 	if errors.Is(err, mmapfilter.ErrCorrupt) {
 		return err
 	}
-	return nil // any other error comes from Open, too, or the file is not at rest
+	return nil // opening the file returns any other error, too, except that it is not at rest
 }

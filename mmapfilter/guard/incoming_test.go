@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestIncoming covers G1: from put on, a hash is always found, in the incoming hashes or in the filter.
+// TestIncoming covers G1: once put has returned, a hash is always found, in the incoming hashes or
+// in the filter.
 func TestIncoming(t *testing.T) {
 	var in incoming
 	var filter sync.Map
@@ -47,7 +48,7 @@ func TestIncoming(t *testing.T) {
 			defer group.Done()
 			for i := range uint64(each) {
 				h := (i*workers + w) * 0x9e3779b97f4a7c15
-				h &^= 0xff << (i % 8) // long runs of slots, and some hashes twice
+				h &^= 0xff << (i % 8) // makes long runs of used slots, and some hashes equal
 				rest, _ := in.put([]uint64{h, h})
 				for _, h := range rest {
 					filter.Store(h, true)

@@ -31,7 +31,7 @@ func (g *Guard) wants() bool {
 	return capacity > g.options.Capacity && needed < capacity/tooLarge || g.mu.tooMany
 }
 
-// consider kicks the background if a rebuild is due.
+// consider wakes the background goroutine if a rebuild is due.
 func (g *Guard) consider() {
 	if g.wants() {
 		g.kick()
@@ -44,18 +44,17 @@ const considerEvery = 64
 
 // By chance, a count differs from the expected count. The standard deviation is the square root of the
 // expected count. Fewer than one count in 30,000 exceeds the expected count by four standard
-// deviations. tooManyPass waits for fewestPassed false positives. Then twice the requested rate cannot
-// be chance, since 256 > tooManyPass·128 + deviations·√128.
+// deviations. The method tooManyPass waits for fewestPassed = 256 false positives. At twice the
+// requested rate, only 128 are expected, and 256 > 1.5·128 + 4·√128: so the method detects that rate.
 const (
 	deviations   = 4
 	fewestPassed = 4 * considerEvery
 )
 
-// tooManyPass reports whether the share of absent keys that have passed the filter since it last
-// compared counts is certainly too large, and a rebuild would help. A rebuild helps if many keys are
-// gone, or if nobody knows how many. If few keys are gone, a program may be looking up one of them
-// again and again. Then a rebuild waits until the lookups that passed in vain cost as much as reading
-// all keys.
+// tooManyPass reports whether certainly too many absent keys have passed the filter since the last
+// comparison of counts, and a rebuild would help. A rebuild helps if many keys are gone, or if nobody
+// knows how many. If few keys are gone, a program may be looking up one of them again and again. In
+// that case a rebuild waits until the reads of absent keys have cost as much as reading all keys.
 func (g *Guard) tooManyPass() bool {
 	items := g.filter.Len()
 	g.mu.Lock()
@@ -84,11 +83,11 @@ func (g *Guard) tooManyPass() bool {
 const (
 	full        = 0.9     // of the capacity, so that keys which come during the rebuild find room
 	manyGone    = 0.5     // of the items, so that a rebuild frees at least as much as it copies
-	someGone    = 1. / 16 // of the capacity, or of the items in tooManyPass: if fewer keys are gone, and fewer pass in excess, there is no rebuild
-	tooLarge    = 8       // times the items: twice the items, and room for the store to grow fourfold
-	growth      = 2       // capacity for each key
+	someGone    = 1. / 16 // of the capacity (in method tooManyPass: of the items): no rebuild if fewer keys are gone and fewer pass in excess
+	tooLarge    = 8       // times the items: 4·growth, so that the store may grow fourfold
+	growth      = 2       // capacity for each key, so that the store may grow
 	tooManyPass = 1.5     // times the requested rate; a smaller factor takes longer to tell from chance, and twice the rate is promised
-	churn       = 16      // capacity for each key that comes during a rebuild and goes; see churning
+	churn       = 16      // capacity for each key that comes during a rebuild, if as many are gone; see churning
 	idle        = 16      // intervals without a put, after which a burst is over
 )
 
@@ -104,7 +103,7 @@ type churning struct {
 	puts    uint64 // keys that have been put
 	came    uint64 // keys put during the last rebuild, or half of the previous value if that is more
 	reserve uint64 // capacity that the filter has for keys that come and go
-	ticked  uint64 // puts at the last interval
+	ticked  uint64 // value of puts at the last tick
 	idle    int    // intervals since the last put
 }
 
@@ -144,6 +143,6 @@ func (d *due) addGone(keys uint64) {
 	d.deleted += keys
 }
 
-// addKnown counts keys that were put and that the filter already had. They may have been gone until
-// then.
+// addKnown subtracts from gone the keys that were put and that the filter already had: they may have
+// been gone until then.
 func (d *due) addKnown(keys uint64) { d.gone = max(d.gone, keys) - keys }

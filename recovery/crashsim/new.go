@@ -66,11 +66,11 @@ func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layo
 	return words
 }
 
-// Watch makes the volume call each after every event. A crash can come after any event. If each is nil,
-// the volume calls nothing.
+// Watch sets a function that the volume calls after every event; nil means none. A crash can come after
+// any event.
 func (v *Volume) Watch(each func(Event)) { v.each = each }
 
-// Mute runs do. Nothing that do causes counts as an event.
+// Mute calls a function. Meanwhile, no events are counted or reported.
 func (v *Volume) Mute(do func() error) error {
 	muted := v.muted
 	v.muted = true

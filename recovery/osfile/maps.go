@@ -12,8 +12,8 @@ import (
 )
 
 // Maps reports whether files are mapped. WebAssembly has no mappings. On 32-bit machines, an int
-// cannot hold the length of a large mapping, and the counters of a writer need atomic words of 64
-// bits. Where files are not mapped, they are read into memory, and cannot be written to.
+// cannot hold the length of a large mapping, and some lack atomic words of 64 bits, which the counters
+// of a writer need. Where files are not mapped, they are read into memory, and cannot be written to.
 const Maps = math.MaxInt > math.MaxInt32 && runtime.GOARCH != "wasm"
 
 // canMake returns errors.ErrUnsupported on systems where no files can be created.
@@ -32,7 +32,7 @@ func CanWrite() error {
 	return fmt.Errorf("writing on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
-// noWriters is set on systems where a mapping and read and write may differ (OpenBSD)
+// noWriters is set on systems where a mapping may show other bytes than read and write (OpenBSD)
 // or where a mapped file cannot be renamed (Windows).
 const noWriters = runtime.GOOS == "openbsd" || runtime.GOOS == "windows"
 
@@ -42,7 +42,7 @@ const Replaces = runtime.GOOS != "windows"
 // mostInMemory is how many bytes a slice can have where files are not mapped.
 const mostInMemory = math.MaxInt32
 
-// Fits returns errors.ErrUnsupported if a number of bytes cannot be in memory.
+// Fits returns errors.ErrUnsupported if so many bytes cannot be read into memory.
 func Fits(bytes int64) error {
 	if !Maps && bytes > mostInMemory {
 		return fmt.Errorf("%d bytes, but this system can read at most %d: %w", bytes, mostInMemory, errors.ErrUnsupported)

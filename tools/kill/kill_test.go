@@ -25,7 +25,7 @@ import (
 var (
 	killLives = flag.Int("lives", 18, "number of lives of the writer in TestKill")
 	killFor   = flag.Duration("for", 0, "how long TestKill runs, whatever -lives says")
-	killSeed  = flag.Uint64("seed", 0, "seed of TestKill: choices are the same, but not their times; 0 means a random seed")
+	killSeed  = flag.Uint64("seed", 0, "seed of TestKill; a seed repeats the choices, but not their times; 0 means a random seed")
 )
 
 // A parent runs one life of the writer after another: it starts a writer, kills it or lets it end, has
@@ -114,7 +114,7 @@ func TestKill(t *testing.T) {
 		p.examine(true)
 		left, err := filepath.Glob(p.path + "?*")
 		p.must(err)
-		hashes := func(name string) bool { return name == p.path+".hashes" } // perhaps of an old file, after a killed build
+		hashes := func(name string) bool { return name == p.path+".hashes" } // a killed build may have left those of the old file
 		if left = slices.DeleteFunc(left, hashes); len(left) > 0 {
 			p.violation("%q are left", left)
 		}
@@ -190,8 +190,8 @@ func (p *parent) keysIn() (n int) {
 	return n
 }
 
-// overTarget is by how many keys the writer may exceed its target for a while: a batch of each
-// goroutine, and the difference that it tolerates. Targets are lower than the capacity by this much, so
+// overTarget is how far the writer may exceed its target for a while, in keys: by one batch per
+// goroutine, and by near (see some). Targets are lower than the capacity by this much, so
 // that no insert is refused.
 const overTarget = 500
 
@@ -271,7 +271,7 @@ func (p *parent) die(w *child, d death) (killed bool) {
 	return killed && !p.violated()
 }
 
-// await waits until is reports true, which should take milliseconds.
+// await waits until is() is true, which should take milliseconds.
 func (p *parent) await(is func() bool, format string, args ...any) {
 	for until := time.Now().Add(patience); !is() && !p.violated(); time.Sleep(20 * time.Microsecond) {
 		if time.Now().After(until) {
@@ -315,7 +315,7 @@ func (p *parent) beside() {
 		_, err = mmapfilter.Recover(p.path)
 	case 2:
 		what = "Build"
-		stop := errors.New("it goes on")
+		stop := errors.New("not locked")
 		f, err = mmapfilter.Build(context.Background(), p.path, nil, func(yield func([]byte, error) bool) { yield(nil, stop) })
 		if errors.Is(err, stop) {
 			err = nil
@@ -330,8 +330,8 @@ func (p *parent) beside() {
 	}
 }
 
-// live reports whether the file is live. No process may be writing, so a live file is one whose writer
-// died.
+// live reports whether the file is live. Call live only while nobody writes: then a live file is one
+// whose writer died.
 func (p *parent) live() bool {
 	h, err := p.head()
 	p.must(err)
@@ -346,7 +346,7 @@ func (p *parent) afterKill(way int) {
 	switch way {
 	case 1:
 		p.must(p.recoverFile())
-	case 2, 3: // two processes that are killed meanwhile; in way 3, then one that is not
+	case 2, 3: // two processes, killed while they recover; in way 3, a third that is not killed
 		for i := range way {
 			c := p.start("recover", i)
 			if i < 2 {
@@ -382,7 +382,7 @@ func (p *parent) verify(sealed bool) {
 }
 
 // examine opens the file, which recovers it if necessary, and compares it with the model. If full is
-// true, no operation may be in progress.
+// true, the file must be sealed, and no operation in progress.
 func (p *parent) examine(full bool) {
 	f, err := retry(func() (*mmapfilter.Filter, error) { return mmapfilter.OpenReadOnly(p.path, nil) })
 	p.must(err)
@@ -399,7 +399,7 @@ func (p *parent) examine(full bool) {
 	p.verify(full)
 }
 
-// replace has a process build a new file of the keys in the model over the old one. In every second
+// replace has a process replace the file by a new one with the keys in the model. In every second
 // call, it kills that process. If the process has not replaced the file, another one builds it. The old
 // file must have been examined before, so that the model knows which operations were done.
 func (p *parent) replace(n int) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCutFile truncates a file while keys are looked up in it. The command must end with an error that
-// names the file, not with a signal.
+// TestCutFile truncates a file while a command looks up keys in it. The command must end with an error
+// that names the file, not with a signal.
 func TestCutFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, manyLines(0, 1000), "-n", "3k")

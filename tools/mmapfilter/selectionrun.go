@@ -153,7 +153,7 @@ func (s *selection) ask() {
 }
 
 // lookUp looks up the block in the newest file. If another file takes its place meanwhile, lookUp
-// looks the block up in that file. cut is as in newest, and err as in fault.
+// looks the block up in that file. cut comes from newest, and err from fault.
 func (s *selection) lookUp() (found []bool, cut, err error) {
 	var last answering
 	for {
@@ -171,7 +171,7 @@ func (s *selection) lookUp() (found []bool, cut, err error) {
 }
 
 // print writes key i of the block, or its record. The buffered writer keeps errors until flush.
-// With several files the file name comes first, as in grep(1).
+// With several input files, the file name comes before the number, as in grep -n.
 func (s *selection) print(i, number int) {
 	if s.json {
 		s.printJSON(i, number)
@@ -205,10 +205,10 @@ func (s *selection) head() {
 }
 
 // An answerJSON is the object that check --json prints for a key. JSON strings are Unicode, so a
-// key or record that is not valid UTF-8 has replacement characters, and the object also has all
-// its bytes in hex. Keys of a file with binary records always have the hex, too.
+// key or record that is not valid UTF-8 has replacement characters, and the object also has the
+// bytes of that key or record in hex. Binary keys and records always have the hex, too.
 type answerJSON struct {
-	File      string  `json:"file,omitempty"` // the file, if there are several
+	File      string  `json:"file,omitempty"` // the input file, if there are several
 	Line      int     `json:"line"`
 	Key       string  `json:"key"`
 	Hex       string  `json:"hex,omitempty"`

@@ -66,8 +66,8 @@ func testStreams(t *testing.T, d *testStore) {
 	guardtest.MustHave(t, open(t, small(dir), guardtest.Quiet(guard.Rebuild)), 0, 110, 200)
 }
 
-// TestReserved covers G6: programs do not see the reserved keys, and cannot write them. Longer keys
-// that begin with the name of the owner belong to the program.
+// TestReserved covers G6: programs do not see the reserved keys, and cannot write them. If
+// Prefix is set, keys that merely begin with OwnerName belong to the program.
 func TestReserved(t *testing.T) {
 	for _, prefix := range []string{"", "g", "\xff\xff", guard.OwnerName + "y"} {
 		g := guardtest.Quiet(guard.Exact)
@@ -132,8 +132,8 @@ func testIterators(t *testing.T, d *testStore, txn *Txn, want []string) {
 	}
 }
 
-// TestEntriesAreRemoved covers G2: entries are removed once the filter has their keys durably. No key
-// overflows here, since its entry might stay until the next rebuild.
+// TestEntriesAreRemoved covers G2: entries are removed once the filter has their keys durably. The
+// capacity is so large that no key overflows: the entry of such a key may stay until a rebuild.
 func TestEntriesAreRemoved(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := guardtest.Often(deletes)

@@ -16,9 +16,9 @@ import (
 )
 
 // Position is part of guard.Ordered. It returns the version of the newest transaction that a reader
-// sees. Badger gives a transaction its version when its commit begins, after Prepare, and a reader
-// waits for all transactions up to its own version. (badger.DB.MaxVersion does not wait, and races with
-// writes.)
+// sees. Badger gives a transaction its version when its commit begins, after the guard's Prepare. A
+// reader waits for all transactions up to the reader's version. (badger.DB.MaxVersion does not wait,
+// and races with writes.)
 func (s *store) Position() (uint64, error) {
 	if s.db.IsClosed() {
 		return 0, badger.ErrDBClosed
@@ -37,8 +37,8 @@ func (s *store) setNote() {
 	_ = s.db.Update(func(txn *badger.Txn) error { return txn.SetEntry(s.note()) })
 }
 
-// Untouched is part of guard.Watched. If Options.Deletes is Rebuild, Since yields the keys that other
-// programs have put.
+// Untouched is part of guard.Watched. If Options.Deletes is Rebuild, other programs may put keys: Since
+// yields them.
 func (s *store) Untouched() error {
 	if s.noted == 0 || s.exact && s.noted != s.opened {
 		return guard.ErrTouched
@@ -54,7 +54,7 @@ func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 		txn := s.db.NewTransaction(false)
 		defer txn.Discard()
 		if at = min(at, s.noted); txn.ReadTs() <= at {
-			return // there are no later versions, as after Close
+			return // no later versions, as when the last guard was closed cleanly
 		}
 		// An iterator that meets a damaged block ends as if there were no more keys.
 		if err := s.verifySince(at); err != nil {
@@ -71,9 +71,9 @@ func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// verifySince reads all blocks of the tables that have keys with versions after at. Badger itself can
-// only verify all tables at once, which may take long; verifySince does that only if the tables are
-// encrypted. Few tables have such keys: those of the last memtables.
+// verifySince reads all blocks of the tables that have keys with versions after at. These are few
+// tables: those of the last memtables. Badger itself can only verify all tables at once, which may take
+// long; verifySince does that only if the tables are encrypted.
 func (s *store) verifySince(at uint64) (err error) {
 	newer := slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.MaxVersion <= at })
 	if len(newer) == 0 {
@@ -90,7 +90,7 @@ func (s *store) verifySince(at uint64) (err error) {
 	for _, t := range newer {
 		m, there := manifest.Tables[t.ID]
 		if !there {
-			continue // a compaction has removed it, and read its blocks
+			continue // a compaction has read its blocks and removed it
 		}
 		if err := verifyTable(t.ID, o.Dir, &table.Options{BlockSize: o.BlockSize, Compression: m.Compression}); err != nil {
 			return err

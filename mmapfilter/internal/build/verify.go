@@ -35,7 +35,7 @@ type Report struct {
 	Items     uint64
 	StashLen  int    // entries in use
 	Hashes    uint64 // items of the history
-	NotFound  uint64 // keys among Hashes that lookups do not find: a delete of an absent key took their item
+	NotFound  uint64 // of those, keys that lookups do not find: a delete of an absent key took their item
 	Strays    uint64 // deletes of absent keys, since the base, that took an item of another key
 	LeftOut   uint64 // as the superblock says
 	Waiting   uint64
@@ -59,7 +59,7 @@ type verification struct {
 	}
 }
 
-// Damage turns a fault in a mapped file into damage, which names the place.
+// Damage describes a fault in a mapped file as damage at the place of the fault.
 func Damage(g layout.Geometry, fault *osfile.FaultError) *layout.CorruptError {
 	return &layout.CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6", What: fault.Error()}
 }
@@ -80,8 +80,8 @@ func (v *verification) damaged(e *layout.CorruptError) {
 	}
 }
 
-// run checks the parts of the file. If no part is damaged, it then checks whether lines and
-// stash together hold as many items as the superblock says.
+// run checks superblocks, tail, chunks and lines. If none is damaged, it checks the padding, the
+// stash, and whether lines and stash together hold as many items as the superblock says.
 func (v *verification) run(ctx context.Context) error {
 	g, sb := v.head.Geometry, v.head.Superblock
 	table := v.data[g.OffTable:g.OffTable]

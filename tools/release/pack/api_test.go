@@ -14,7 +14,8 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestUnannounced changes the API of a module in every way that can break a program.
+// TestUnannounced breaks an API in several ways, and expects just the changes that the changelog does
+// not name.
 func TestUnannounced(t *testing.T) {
 	const code = "package mmapfilter\n\ntype T struct{ A, B int }\n\nfunc (*T) M() {}\n\nfunc F(int) {}\n\nfunc H(int) {}\n\ntype I interface{ M() }\n"
 	const changelog = "## v0.2.0 (not released)\n\n### Changed\n\nOf `I.N`, no item.\n\n- `F`\n  takes text. H, too.\n\n" +
@@ -51,7 +52,7 @@ func TestUnannounced(t *testing.T) {
 		"! x.org/m/recovery: R.A: changed from int to string", "! x.org/m: mmapfilter/gone: is gone",
 	}
 	if got := slices.Sorted(slices.Values(tree.unannounced())); !slices.Equal(got, want) {
-		t.Errorf("%q, not %q, of the changes %q", got, want, tree.changesAPI())
+		t.Errorf("unannounced: %q, not %q; all changes: %q", got, want, tree.changesAPI())
 	}
 	write(dir, map[string]string{"mmapfilter/m.go": "package mmapfilter\n\nthis is no Go\n"})
 	err := func() (err error) {
@@ -60,6 +61,6 @@ func TestUnannounced(t *testing.T) {
 		return nil
 	}()
 	if kept, _ := filepath.Glob(filepath.Join(dir, apiDir, "*.export")); err == nil || len(kept) != 7 {
-		t.Errorf("an API that does not compile is recorded: %v, %q", err, kept)
+		t.Errorf("after recording an API that does not compile: %v, %q", err, kept)
 	}
 }
