@@ -40,10 +40,14 @@ func followHere(t *testing.T, args ...string) *typing {
 	return typeTo(t, append([]string{"check", "--follow"}, args...)...)
 }
 
-// ask types keys, and compares what the program prints.
+// ask types keys, and compares what the program prints. It returns once the program has looked the
+// keys up, even if it prints nothing.
 func (f *typing) ask(keys, want string) {
 	f.t.Helper()
 	io.WriteString(f.typed, keys)
+	if want == "" {
+		f.typed.Write(nil) // waits until the program reads on
+	}
 	for line := range strings.Lines(want) {
 		if got, err := f.lines.ReadString('\n'); got != line {
 			f.t.Fatalf("got %q, %v, want %q of %q", got, err, line, want)
