@@ -45,7 +45,7 @@ func (g Geometry) CheckShard(s Shard) error {
 	}
 	need := bits.Len64(uint64(s.Count)-1) + bits.Len64(g.Lines-1) + specs[g.Kind].ItemBits(g.Params) + spareHashBits
 	if need > 64 {
-		return fmt.Errorf("%d shards of %d lines with f=%d need %d bits of a 64-bit hash", s.Count, g.Lines, g.Params.FingerprintBits, need)
+		return fmt.Errorf("%d shards of %d lines with %v need %d bits of a 64-bit hash", s.Count, g.Lines, g.Params, need)
 	}
 	return nil
 }
