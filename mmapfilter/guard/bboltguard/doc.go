@@ -77,8 +77,8 @@
 // transaction, a commit that needs a larger map waits until it ends, and new read transactions wait
 // for that commit. bbolt.Options.InitialMmapSize avoids that. In the background, once an interval while
 // keys are put or deleted, the guard writes a transaction of its own. It waits for a writable
-// transaction that is open. While a read transaction is open, the guard writes none, and its entries
-// stay in the store; a read transaction that begins meanwhile waits until it is committed.
+// transaction that is open. It never waits for a read transaction: if it might need a larger map,
+// the guard puts it off while one is open, and one that begins meanwhile waits for its commit.
 //
 // # Not covered
 //

@@ -32,8 +32,8 @@ type store struct {
 		open    int         // snapshots that have begun
 		waiting []*snapshot // snapshots that begin after the commit
 	}
-	// Read transactions of the program hold readers for reading, and WriteIdle holds it for writing, so
-	// a read transaction that begins meanwhile waits until WriteIdle has returned.
+	// Read transactions of the program hold readers for reading. A WriteIdle that may need a larger map
+	// holds it for writing, so a read transaction that begins meanwhile waits until it has returned.
 	readers sync.RWMutex
 	// late counts the commits right after which a snapshot began. A filter that is built from such a
 	// snapshot lacks the keys that the commit deleted. So transactions that began before the commit do
@@ -170,11 +170,29 @@ func (s *store) WriteIdle(c guard.Changes) error {
 	if err != nil {
 		return err
 	}
+	if s.fits(tx) {
+		return s.write(tx, c, false)
+	}
 	if !s.readers.TryLock() {
 		return errors.Join(guard.ErrBusy, tx.Rollback())
 	}
 	defer s.readers.Unlock()
 	return s.write(tx, c, true)
+}
+
+// fits reports whether a commit of the guard needs no larger map for sure. bbolt maps a power of two
+// from 32 KiB to 1 GiB, or a multiple of 1 GiB, that is no smaller than the store. The guard changes a
+// few pages and the list of free pages.
+func (s *store) fits(tx *bbolt.Tx) bool {
+	const pages, least, step = 32, 1 << 15, 1 << 30
+	mapped := int64(least)
+	for mapped < min(tx.Size(), step) {
+		mapped *= 2
+	}
+	if mapped == step {
+		mapped = (tx.Size() + step - 1) / step * step
+	}
+	return tx.Size()+int64(pages*s.db.Info().PageSize)+2*int64(s.db.Stats().FreelistInuse) < mapped
 }
 
 // write makes changes in a transaction and commits it. For idle, see commit.
