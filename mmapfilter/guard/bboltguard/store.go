@@ -180,11 +180,16 @@ func (s *store) WriteIdle(c guard.Changes) error {
 	return s.write(tx, c, true)
 }
 
-// fits reports whether a commit of the guard needs no larger map for sure. bbolt maps a power of two
-// from 32 KiB to 1 GiB, or a multiple of 1 GiB, that is no smaller than the store. The guard changes a
-// few pages and the list of free pages.
+// fits reports whether it is sure that a commit of the guard needs no larger map. bbolt maps a power of
+// two from 32 KiB to 1 GiB, or a multiple of 1 GiB, that is no smaller than the store. A commit of the
+// guard writes at most the pages of its bucket, the list of free pages, and a few pages more.
 func (s *store) fits(tx *bbolt.Tx) bool {
-	const pages, least, step = 32, 1 << 15, 1 << 30
+	const least, step = 1 << 15, 1 << 30
+	pages := 32
+	if b := tx.Bucket(s.name); b != nil {
+		st := b.Stats()
+		pages += st.BranchPageN + st.BranchOverflowN + st.LeafPageN + st.LeafOverflowN
+	}
 	mapped := int64(least)
 	for mapped < min(tx.Size(), step) {
 		mapped *= 2
