@@ -152,8 +152,14 @@ func (x *worker) get() *Volume {
 func (x *worker) put(v *Volume) {
 	x.stats.Failures += uint64(v.Failed)
 	x.stats.Refused += uint64(v.Refused)
-	x.pool[v.shift] = append(x.pool[v.shift], v)
+	if free := x.pool[v.shift]; len(free) < mostFree {
+		x.pool[v.shift] = append(free, v)
+	}
 }
+
+// mostFree is how many volumes of a sector size are kept for reuse. Now and then an operation has
+// hundreds of forks at once, and a volume keeps the memory of the largest files that it has had.
+const mostFree = 32
 
 func (x *worker) chainText() (text []string) {
 	for _, c := range x.chain {
