@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
@@ -112,7 +113,7 @@ func TestFailEverySpoolWrite(t *testing.T) {
 				}
 			}
 			t.Logf("writes: %v", tried)
-			if tried["hash"] == 0 || tried["fill"] == 0 {
+			if tried["hash"] == 0 || tried["fill"] == 0 && s.Kind != layout.Compact { // which leaves few items to place
 				t.Errorf("writes: %v", tried)
 			}
 		})
