@@ -50,11 +50,12 @@ func (c *chance) intn(n int) int {
 
 var errChance = errors.New("failed by chance")
 
-// fail makes an operation of this kind fail by chance: it returns an error, or panics.
+// fail makes an operation of this kind fail by chance: it returns an error, or panics. The first one
+// always fails.
 func (c *chance) fail(kind string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.one == 0 || c.only != "" && c.only != kind || c.rand.IntN(c.one) > 0 {
+	if c.one == 0 || c.only != "" && c.only != kind || c.n > 0 && c.rand.IntN(c.one) > 0 {
 		return nil
 	}
 	c.n++
