@@ -86,12 +86,17 @@ func (p *publisher) set(ctx context.Context, since mmapfilter.Position, classes 
 // nothing shows when such a set is out of date.
 func (p *publisher) compute(ctx context.Context, s *set) {
 	defer close(s.whole)
-	err := take(ctx, p.places)
-	var to mmapfilter.Position
-	if err == nil {
-		to, err = p.filter.ChangesFor(ctx, s, s.since, s.classes)
-		<-p.places
+	to, err := mmapfilter.Position{}, errComeAgain // if ChangesFor panics
+	defer func() { p.keep(s, to, err) }()
+	if busy := take(ctx, p.places); busy != nil {
+		return
 	}
+	defer func() { <-p.places }()
+	to, err = p.filter.ChangesFor(ctx, s, s.since, s.classes)
+}
+
+// keep ends a computation with its results.
+func (p *publisher) keep(s *set, to mmapfilter.Position, err error) {
 	p.kept.Lock()
 	defer p.kept.Unlock()
 	s.to, s.err = to, err

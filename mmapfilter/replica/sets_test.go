@@ -212,3 +212,23 @@ func TestOldPosition(t *testing.T) {
 		}
 	}
 }
+
+// TestComputationPanics checks that a set whose computation panics has an error for those who wait for
+// it, is not kept, and takes no place from others.
+func TestComputationPanics(t *testing.T) {
+	p := newPublisher(nil) // so ChangesFor panics
+	s := &set{at: mmapfilter.Position{Number: 1}, whole: make(chan struct{})}
+	p.kept.sets = append(p.kept.sets, s)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it does not panic")
+			}
+		}()
+		p.compute(t.Context(), s)
+	}()
+	<-s.whole
+	if _, kept := p.sets(); s.err == nil || kept != 0 || len(p.places) != 0 {
+		t.Errorf("its error is %v; %d sets are kept, and %d places are taken", s.err, kept, len(p.places))
+	}
+}
