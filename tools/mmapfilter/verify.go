@@ -108,6 +108,7 @@ type damage struct {
 	Region   string `json:"region"`
 	Offset   int64  `json:"offset"`
 	Rule     string `json:"rule"`
+	What     string `json:"what"`
 
 	text string // all of this, as it is printed
 }
@@ -121,7 +122,7 @@ type ofShard struct {
 
 func newDamage(path string, e *mmapfilter.CorruptError) damage {
 	what := whatOf(path, e)
-	return damage{Region: e.Region, Offset: e.Offset, Rule: e.Rule + ": " + what,
+	return damage{Region: e.Region, Offset: e.Offset, Rule: e.Rule, What: what,
 		text: fmt.Sprintf("damaged %s at offset %d: %s (rule %s)", e.Region, e.Offset, what, e.Rule)}
 }
 
