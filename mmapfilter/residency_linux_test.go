@@ -226,7 +226,8 @@ func TestWarm(t *testing.T) {
 		if err := f.Warm(context.Background()); err != nil || last != int64(len(mapping.Data)) {
 			t.Errorf("%d bytes of %d: %v", last, len(mapping.Data), err)
 		}
-		if n, err := mapping.Resident(); err != nil || n != int64(len(mapping.Data)) {
+		// A busy system may have dropped a few pages again.
+		if n, err := mapping.Resident(); err != nil || n < int64(len(mapping.Data))-1<<20 {
 			t.Errorf("%d of %d bytes are in memory: %v", n, len(mapping.Data), err)
 		}
 		f.Close()
