@@ -30,13 +30,11 @@ func TestKilledInMark(t *testing.T) {
 		if _, err := Open(f.store, &unmarked); !errors.Is(err, errStuck) {
 			t.Fatalf("the filter has taken a token: %v", err)
 		}
-		want := "serving"
+		o, want := f.o, "serving"
 		if older {
-			f.o, want = before, "building"
+			o, want = before, "building"
 		}
-		f.o.Hooks = newGuard(nil, f.o).hooks()
-		f.o.Hooks.Manual = true // so nothing is built
-		f.open()
+		f.openWith(o)
 		f.mustBe(want)
 		f.close()
 	}
@@ -208,6 +206,15 @@ func (f *fixture) snapshot() (copied *Options) {
 	return &o
 }
 
+// openWith opens the guard of a filter that was restored, and builds nothing in the background.
+func (f *fixture) openWith(restored *Options) {
+	f.t.Helper()
+	f.o, restored.Hooks = restored, nil
+	f.o.Hooks = newGuard(nil, f.o).hooks()
+	f.o.Hooks.Manual = true
+	f.open()
+}
+
 // TestSnapshotRestored covers G2: a snapshot of the filter is what a crash at that instant might have
 // left. If the store knows all keys that came since, the snapshot serves with them. But if the store
 // was opened again since, the snapshot and the store no longer have the same token.
@@ -228,10 +235,7 @@ func TestSnapshotRestored(t *testing.T) {
 			} else {
 				f.kill()
 			}
-			f.o = copied
-			f.o.Hooks = newGuard(nil, f.o).hooks()
-			f.o.Hooks.Manual = true // so nothing is built
-			f.open()
+			f.openWith(copied)
 			want := map[bool]string{false: "serving", true: "building"}[again]
 			if st := f.g.Stats(); st.State != want || !again && (st.Replayed != 2 || st.Keys != map[DeleteMode]uint64{Exact: 3, Rebuild: 4}[deletes]) {
 				t.Errorf("%s: the guard should be %s; %+v", name, want, st)
@@ -239,5 +243,23 @@ func TestSnapshotRestored(t *testing.T) {
 			f.mustShow()
 			f.close()
 		}
+	})
+}
+
+// TestRestoredFromBeforeDoubt covers C9: a filter from before a call of Doubt is restored. It lacks a
+// key that has bypassed the guard since, so it does not serve.
+func TestRestoredFromBeforeDoubt(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, quiet(t, deletes))
+		f.put("a")
+		f.work()
+		before := f.backup()
+		must(t, f.g.Doubt())
+		f.commit(Changes{}, "past", true)
+		f.rebuild()
+		f.kill()
+		f.openWith(before)
+		f.mustBe("building")
+		f.close()
 	})
 }

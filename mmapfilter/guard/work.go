@@ -166,6 +166,9 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
 	s := stamp{id: g.id, mode: g.options.Deletes, ordered: g.positions != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity, covers: g.options.covered()}
+	if g.mu.building { // a filter from before Doubt has the previous token, and may lack keys
+		s.previous = 0
+	}
 	due := g.mu.due.and(g.mu.under)
 	// After a crash, nobody will know what was deleted after the mark.
 	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany || due.deleted > due.gone
