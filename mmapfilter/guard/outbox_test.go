@@ -263,3 +263,44 @@ func TestRestoredFromBeforeDoubt(t *testing.T) {
 		f.close()
 	})
 }
+
+// A markedFilter calls marked once, when it has a new token.
+type markedFilter struct {
+	guarded.Filter
+	marked func()
+}
+
+func (f *markedFilter) SyncAtFunc(seq func(uint64) uint64) error {
+	err := f.Filter.SyncAtFunc(seq)
+	if do := f.marked; do != nil {
+		f.marked = nil
+		do()
+	}
+	return err
+}
+
+// TestRestoredFromRebuild covers C9: keys find no room in a filter, so it is rebuilt. The old filter is
+// restored as it was at the end of the rebuild. It lacks these keys, and the outbox no longer has them.
+func TestRestoredFromRebuild(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		o, filter := quiet(t, deletes), new(markedFilter)
+		o.Capacity = 100
+		hooked(o, func(real guarded.Filter) guarded.Filter { filter.Filter = real; return filter })
+		o.Hooks.Manual = true
+		f := begin(t, o)
+		for i := range 1000 {
+			f.put(fmt.Sprint(i))
+		}
+		var old *Options
+		filter.marked = func() { old = f.backup() }
+		f.rebuild()
+		f.work()
+		if st := f.g.Stats(); st.Outbox > 0 || st.Overflow > 0 {
+			t.Errorf("%+v", st)
+		}
+		f.kill()
+		f.openWith(old)
+		f.mustBe("building")
+		f.close()
+	})
+}

@@ -205,10 +205,15 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.takeIn(overflowed); err != nil {
+	loose, err := r.takeIn(overflowed)
+	if err != nil {
 		return err
 	}
-	return g.built(false, r.doubts)
+	if err := g.built(false, r.doubts); err != nil {
+		return err
+	}
+	g.forget(loose)
+	return nil
 }
 
 // keys takes the snapshot and returns its keys. When it is called, no operation of the filter is under
@@ -298,28 +303,30 @@ func (r *rebuild) settle() error {
 
 var errUnderWay = errors.New("a transaction is under way")
 
-// takeIn puts the hashes that have overflowed since the instant into the new filter.
-func (r *rebuild) takeIn(overflowed []uint64) error {
+// takeIn puts the hashes that have overflowed since the instant into the new filter, durably if there
+// are loose records. It returns the number of these records.
+func (r *rebuild) takeIn(overflowed []uint64) (loose int, err error) {
 	g := r.g
 	g.work.Lock()
 	defer g.work.Unlock()
 	g.mu.Lock()
-	loose := len(g.mu.loose)
+	loose = len(g.mu.loose)
 	g.mu.Unlock()
-	if err := r.insert(overflowed); err != nil {
-		return err
+	if err = r.insert(overflowed); err == nil && loose > 0 {
+		err = g.sync()
 	}
-	if loose == 0 {
-		return nil
-	}
-	if err := g.sync(); err != nil {
-		return err
-	}
-	// The hashes of done transactions are in the snapshot, or have been inserted just now.
+	return loose, err
+}
+
+// forget makes loose records stale if their transactions are done. Their hashes were in the snapshot,
+// or takeIn has inserted them. The old filter lacks them, so the mark of built comes before: the mark
+// that removes the records from the store is the next one, so the old filter no longer has the previous
+// token.
+func (g *Guard) forget(loose int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.overflow.any.Load() || g.mu.lost {
-		return nil
+		return
 	}
 	var keep []*record
 	for _, l := range g.mu.loose[:loose] {
@@ -330,7 +337,6 @@ func (r *rebuild) takeIn(overflowed []uint64) error {
 		}
 	}
 	g.mu.loose = append(keep, g.mu.loose[loose:]...)
-	return nil
 }
 
 // insert moves hashes from the overflow into the filter, up to the first that finds no room.

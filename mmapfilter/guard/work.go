@@ -97,17 +97,18 @@ func (g *Guard) round() error {
 	c, n := g.trim()
 	g.mu.Lock()
 	var deletes []*deletion
+	var stale [][]byte
 	if !g.mu.building {
 		deletes, g.mu.deletes = g.mu.deletes, nil
+		stale = g.mu.stale
 	}
-	stale := g.mu.stale
 	g.mu.Unlock()
 	for _, key := range stale {
 		c.Remove = append(c.Remove, just(key))
 	}
 	c.Remove = append(c.Remove, entriesOfDeletes(deletes)...)
 	var err error
-	if len(deletes) > 0 {
+	if len(deletes) > 0 || len(stale) > 0 {
 		err = g.mark(c, false)
 	} else if len(c.Remove) > 0 {
 		err = g.write(c)
