@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -15,15 +16,15 @@ import (
 // With shorter ranges, more items would have their other line in the next range.
 const minRangeBits = 8 * 512 << 10
 
-// tasks returns the number of ranges of lines to fill in parallel. Each range has the lines of
-// whole partitions of the spool, and no two ranges share a word: see RoundUp.
-func (b *builder) tasks() int {
+// ranges returns the number of ranges of lines, a power of two. It depends only on the geometry, as
+// the file does. No two ranges share a word: see RoundUp.
+func (b *builder) ranges() int {
 	lines, lineBits := b.table.Lines(), uint64(layout.LineBits(b.table.Kind(), b.table.Params()))
-	tasks := min(TaskCount(lines, lineBits), uint64(b.homes.parts()))
-	for tasks > 1 && (lines%tasks != 0 || lines/tasks*lineBits%64 != 0 || lines/tasks*lineBits < minRangeBits) {
-		tasks /= 2
+	ranges := TaskCount(lines, lineBits)
+	for ranges > 1 && (lines%ranges != 0 || lines/ranges*lineBits%64 != 0 || lines/ranges*lineBits < minRangeBits) {
+		ranges /= 2
 	}
-	return int(tasks)
+	return int(ranges)
 }
 
 // count returns the number of keys that the filter will hold.
@@ -42,11 +43,13 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	return total.Load(), err
 }
 
-// fill puts items into the lines, if they find room within the range of lines of their task.
+// fill puts items into the lines, if they find room within their range of lines. A task fills the
+// ranges of a partition, or one range from its partitions.
 func (b *builder) fill(ctx context.Context) error {
-	tasks := b.tasks()
+	ranges := b.ranges()
+	tasks := min(ranges, b.homes.parts())
 	b.homeless = newSpool(b.draft, b.Workers, b.MemoryBudget/homelessShare, tasks)
-	perTask, perLines := b.homes.parts()/tasks, b.table.Lines()/uint64(tasks)
+	perTask := b.homes.parts() / tasks
 	if b.Keep {
 		stop, err := b.keep(ctx)
 		if err != nil {
@@ -74,7 +77,13 @@ func (b *builder) fill(ctx context.Context) error {
 		}
 		read.Add(uint64(w.read))
 		left.Add(uint64(len(hashes)))
-		err = b.fillLines(w, perLines*uint64(i), perLines*uint64(i+1), hashes)
+		lines := b.table.Lines() / uint64(ranges)
+		for r := ranges / tasks * i; r < ranges/tasks*(i+1) && err == nil; r++ {
+			from, to := lines*uint64(r), lines*uint64(r+1)
+			n := sort.Search(len(hashes), func(i int) bool { return b.table.Split(hashes[i]).Line >= to })
+			err = b.fillLines(w, from, to, hashes[:n])
+			hashes = hashes[n:]
+		}
 		b.report("fill", 1, uint64(tasks))
 		return err
 	})

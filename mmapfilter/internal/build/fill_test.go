@@ -96,7 +96,8 @@ func TestBuildOfAnyHashes(t *testing.T) {
 
 // TestRanges covers P9 for several ranges. When all ranges are filled, few items may be left, and every
 // item must be found. Exactly those overflow bits must be set that items need. The file must not depend
-// on the number of workers.
+// on the number of workers, or on the number of partitions, which a small budget makes less than the
+// number of ranges.
 func TestRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	hashes := make([]uint64, 1_500_000)
@@ -104,9 +105,12 @@ func TestRanges(t *testing.T) {
 		hashes[i] = rng.Uint64()
 	}
 	var first []byte
-	for _, workers := range []int{1, 3} {
+	for _, run := range []struct {
+		workers int
+		budget  int64
+	}{{1, 64 << 20}, {3, 64 << 20}, {2, 1 << 11}} {
 		c := configOf(tabletest.Compact(41, 7))
-		c.Workers, c.Capacity = workers, uint64(len(hashes))
+		c.Workers, c.MemoryBudget, c.Capacity = run.workers, run.budget, uint64(len(hashes))
 		b, stored, err := buildHashes(t, c, hashes)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +119,7 @@ func TestRanges(t *testing.T) {
 			first = stored
 		}
 		if !bytes.Equal(stored, first) {
-			t.Errorf("%d workers make another file", workers)
+			t.Errorf("%d workers with %d bytes make another file", run.workers, run.budget)
 		}
 		left, lines := b.homeless.total.Load(), b.table.Lines()
 		if left == 0 || left > c.Capacity/1000 || lines*layout.LineBytes < 2*minRangeBits/8 {
