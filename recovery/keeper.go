@@ -145,7 +145,7 @@ func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) 
 	tail, none := k.tail, true // a copy: after a failure, the next attempt begins with k.tail again
 	now := uint64(0)
 	for log, seg := range segments {
-		committed := seg.Time
+		committed := seg.Commit.Mark
 		if committed == 0 { // the segment has no commit
 			now = cmp.Or(now, k.now())
 			committed = now

@@ -159,7 +159,7 @@ func TestLogOfAHistory(t *testing.T) {
 	l.commit()
 	scanned, err := Scan(l.words, l.words, l.sb, l.w.LSN(), nil)
 	ended := slices.Collect(Ended(l.words, l.sb.Generation(), l.sb.LogSalt()))
-	if err != nil || len(ended) != 2 || !slices.Equal(ended, scanned.Segments) || ended[1].Time != 1e18+2e9 {
+	if err != nil || len(ended) != 2 || !slices.Equal(ended, scanned.Segments) || ended[1].Commit.Mark != 1e18+2e9 {
 		t.Errorf("%+v, %v; ended: %+v", scanned, err, ended)
 	}
 }

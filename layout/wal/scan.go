@@ -17,7 +17,7 @@ type Contents struct {
 	Kept      layout.Kept // the history, if the file has one
 	Time      uint64      // of the last commit
 	Durable   uint64      // an LSN up to which the log is known to have been durable
-	Segments  []Segment   // segments with records of whole operations
+	Segments  []Segment   // in order; the last may be incomplete
 	From, End [2]uint64   // of each generation: its first word, and the word after the last that counts; 0 if there is no later generation
 	Torn      bool        // a committed segment, or an operation, is incomplete at the end
 	Broken    bool        // only from Salvage: the log once went on after its present end
@@ -33,7 +33,7 @@ type Segment struct {
 	Log     int    // 0 for the generation of the superblock, 1 for the next generation
 	Start   uint64 // word of the first record
 	Records uint64 // of whole operations
-	Time    uint64 // time of the commit, or 0 without a commit record
+	Commit  Commit // zero if the segment has no commit that counts
 }
 
 // Each calls do for the records of a segment, in order. log is the log that has the
@@ -59,7 +59,7 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 			if !ok || g != generation || s != salt {
 				return
 			}
-			seg := Segment{Start: at + segmentHeadWords, Records: c.Records, Time: c.Mark}
+			seg := Segment{Start: at + segmentHeadWords, Records: c.Records, Commit: c}
 			if !yield(seg) {
 				return
 			}
@@ -176,7 +176,8 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 		generation, salt, commit, crc, commitCheck, ok := s.checker.readCommit(log, segment, s.kept)
 		committed := ok && generation == p.generation && salt == p.salt
 		at, n := segment+segmentHeadWords, uint64(0)
-		whole := Segment{Log: p.number, Start: at}
+		s.Segments = append(s.Segments, Segment{Log: p.number, Start: at})
+		whole := &s.Segments[len(s.Segments)-1]
 		for at+recordWords <= p.end && !(committed && n == commit.Records) {
 			next := NextRecord(log, at)
 			if next > p.end {
@@ -201,15 +202,9 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 			s.endOperation(r)
 			whole.Records, end = n, at
 		}
-		if whole.Records > 0 {
-			s.Segments = append(s.Segments, whole)
-		}
 		if committed && n == commit.Records && s.checker.words(log[segment+segmentHeadWords:at]...) == crc && commit.LSN == s.lsn+1 && len(s.operation) == 0 {
 			s.lsn, s.check = commit.LSN, commitCheck
-			s.LSN, end = s.lsn, at
-			if whole.Records > 0 {
-				s.Segments[len(s.Segments)-1].Time = commit.Mark
-			}
+			s.LSN, end, whole.Commit = s.lsn, at, commit
 			if err := s.endCommit(segment, commit); err != nil {
 				return end, err
 			}

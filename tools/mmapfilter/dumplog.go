@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -43,24 +42,6 @@ func (d *dump) logFiles(path string) error {
 	}
 	return nil
 }
-
-// Positions, in words, of the parts of a segment and of the fields in its commit record. Package
-// wal has the table.
-const (
-	segmentBeginLSN  = 3
-	segmentCommit    = 5
-	commitGeneration = 1
-	commitSalt       = 2
-	commitLSN        = 3
-	commitRecords    = 4
-	commitUserSeq    = 5
-	commitOperation  = 6
-	commitLength     = 7
-	commitDurable    = 8
-	segmentRecords   = 18
-)
-
-var commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
 
 // log prints the contents of a log. other is the log with the other name, or nil.
 func (d *dump) log(log, other []uint64) {
@@ -103,8 +84,9 @@ func (d *dump) log(log, other []uint64) {
 	}
 	scan, err := wal.Scan(logs[0], logs[1], d.newest, d.promised, nil)
 	if d.records {
-		for i, log := range logs {
-			d.segments(log, scan.From[i], scan.End[i])
+		lsn := d.newest.CheckpointLSN()
+		for _, seg := range scan.Segments {
+			lsn = d.segment(logs[seg.Log], seg, lsn)
 		}
 	}
 	why := "nothing of this generation follows"
@@ -122,36 +104,21 @@ func (d *dump) log(log, other []uint64) {
 	d.printf("  makes length %d, sequence %d and %d operations", scan.Length, scan.UserSeq, scan.Operation)
 }
 
-// segments prints the segments of a log that begin in [from, end). The LSN of a record follows from
-// the LSN of its segment.
-func (d *dump) segments(log []uint64, from, end uint64) {
-	for at := from; at < end && at+segmentRecords <= uint64(len(log)) && d.err == nil; {
-		first := log[at+segmentBeginLSN]
-		c := log[at+segmentCommit:]
-		records := ^uint64(0)
-		if c[0] == commitMagic && d.counts(c[commitGeneration], c[commitSalt]) {
-			records = c[commitRecords]
-			d.printf("  segment at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d before",
-				at*8, c[commitLSN], c[commitRecords], c[commitUserSeq], c[commitOperation], c[commitLength], c[commitDurable])
-		} else {
-			d.printf("  segment at offset %d: not committed", at*8)
-		}
-		at += segmentRecords
-		// This commit record is unchecked: it may lead into the middle of a record.
-		for i := uint64(0); i < records && at < end && wal.NextRecord(log, at) <= end; i++ {
-			var r wal.Record
-			r, at = wal.ReadRecord(log, at)
-			d.record(first+i, &r)
-		}
-		at = (at + wal.PageWords - 1) / wal.PageWords * wal.PageWords
+// segment prints a segment of a log. lsn is the LSN of the record before it; last is the LSN of its last
+// record, or of its commit record.
+func (d *dump) segment(log []uint64, seg wal.Segment, lsn uint64) (last uint64) {
+	offset, c := seg.Start/wal.PageWords*wal.PageBytes, seg.Commit
+	if c == (wal.Commit{}) {
+		d.printf("  segment at offset %d: not committed", offset)
+	} else {
+		d.printf("  segment at offset %d: committed with LSN %d, %s, sequence %d and %d operations, length %d, durable up to %d before",
+			offset, c.LSN, formatNumber(c.Records, "record", "records"), c.UserSeq, c.Operation, c.Length, c.Durable)
 	}
-}
-
-// counts reports whether a generation is the generation that the newest superblock names, or
-// the next.
-func (d *dump) counts(generation, salt uint64) bool {
-	named := d.newest.LogSalt()
-	return generation == d.newest.Generation() && salt == named || generation == d.newest.Generation()+1 && salt == wal.NextSalt(named)
+	seg.Each(log, func(r wal.Record) {
+		lsn++
+		d.record(lsn, &r)
+	})
+	return max(lsn, c.LSN)
 }
 
 func (d *dump) record(lsn uint64, r *wal.Record) {

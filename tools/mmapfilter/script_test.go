@@ -353,15 +353,17 @@ func fileCommand(name string, args []string) (out string, err error) {
 	return "", fmt.Errorf("no command %s", name)
 }
 
-// leaveDead adds keys to the filter at from. At to, it writes what a process that is killed then would
-// leave of the filter and its log. The two paths may be equal.
+// leaveDead adds keys to the filter at from; for the line (sync), it calls Sync. At to, it writes what a
+// process that is killed then would leave of the filter and its log. The two paths may be equal.
 func leaveDead(from, to, keys string) error {
 	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 128 << 10})
 	if err != nil {
 		return err
 	}
 	for key := range strings.Lines(keys) {
-		if err == nil {
+		if key == "(sync)\n" {
+			err = errors.Join(err, filter.Sync())
+		} else if err == nil {
 			err = filter.Insert([]byte(strings.TrimSuffix(key, "\n")))
 		}
 	}
