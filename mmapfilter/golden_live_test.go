@@ -161,7 +161,7 @@ func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log
 		do(err)
 		for i := range n {
 			var p page.Page
-			do(f.ReadPage(i, &p))
+			do(f.ReadPages(i, p[:]))
 			kept = append(kept, recovery.Bytes(p[:])...)
 		}
 	}

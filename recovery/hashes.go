@@ -114,7 +114,7 @@ func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, er
 	case last > first:
 		before = last - 1
 	}
-	if err := errors.Join(f.ReadPage(last, p), f.ReadPage(before, q)); err != nil {
+	if err := errors.Join(f.ReadPages(last, p[:]), f.ReadPages(before, q[:])); err != nil {
 		return k, end, err
 	}
 	if p.Check(last) != k.Counted.Check {
@@ -126,7 +126,7 @@ func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, er
 			return k, end, err
 		}
 	}
-	end = *hashes.NewTail(at, from, f.WritePage)
+	end = *hashes.NewTail(at, from, f.WritePages)
 	if from, err = k.readLast(at, from, &end); err != nil {
 		return k, end, err
 	}
@@ -143,7 +143,7 @@ func (k *Kept) readLast(at hashes.Place, from layout.Position, end *hashes.Tail)
 	}
 	k.Last = new(hashes.Page)
 	for at.Number = 1; at.Number < hashes.FirstBase; at.Number++ {
-		if err := k.File.ReadPage(at.Number, k.Last); err != nil {
+		if err := k.File.ReadPages(at.Number, k.Last[:]); err != nil {
 			return from, err
 		}
 		if k.Last.Check(at.Number) != k.Counted.Last {
@@ -170,14 +170,14 @@ var twoPages = sync.Pool{New: func() any { return new([2]hashes.Page) }}
 
 // readHashesHeader is ReadHashesHeader with p and q as buffers.
 func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.Header, err error) {
-	if err := f.ReadPage(0, p); err != nil {
+	if err := f.ReadPages(0, p[:]); err != nil {
 		return h, err
 	}
 	before := uint32(0)
 	if n, pages := p.PagesOfBase(), uint64(0); n > 0 {
 		n += hashes.FirstBase - 1
 		if pages, err = f.Pages(); err == nil && n < pages { // otherwise the header is wrong
-			err = f.ReadPage(n, q)
+			err = f.ReadPages(n, q[:])
 			before = q.Check(n)
 		}
 	}

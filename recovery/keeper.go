@@ -163,7 +163,7 @@ func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) 
 	counted, last := tail.End(next)
 	if last != nil {
 		k.torn = true
-		err = k.file.WritePage(next, last)
+		err = k.file.WritePages(next, last[:])
 	}
 	if err == nil {
 		err = k.file.Sync()

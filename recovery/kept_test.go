@@ -22,8 +22,8 @@ func newKeeping(t *testing.T, grows bool) (path string) {
 	path = filepath.Join(t.TempDir(), "f")
 	h := hashes.Header{Identity: 1, Ages: []hashes.Age{{}}}
 	pages := make([]hashes.Page, hashes.FirstBase)
-	_, tail, err := hashes.NewBase(h, func(number uint64, p *hashes.Page) error {
-		pages[number] = *p
+	_, tail, err := hashes.NewBase(h, func(number uint64, page []uint64) error {
+		pages[number] = hashes.Page(page)
 		return nil
 	}).End()
 	var sb layout.Superblock
@@ -92,10 +92,10 @@ func operationsOf(kept *recovery.Kept) (all []hashes.Entry, err error) {
 		return nil, err
 	}
 	var p hashes.Page
-	err = kept.File.ReadPage(0, &p)
+	err = kept.File.ReadPages(0, p[:])
 	at, from := h.Tail(p.Check(0)), h.At
 	for at.Number < kept.Counted.Pages && err == nil {
-		if err = kept.File.ReadPage(at.Number, &p); err == nil {
+		if err = kept.File.ReadPages(at.Number, p[:]); err == nil {
 			at, from, err = hashes.ReadTail(&p, at, from, add)
 		}
 	}
@@ -145,13 +145,13 @@ type failingHashes struct {
 
 var errDisk = errors.New("the disk fails")
 
-func (f *failingHashes) WritePage(number uint64, p *hashes.Page) error {
+func (f *failingHashes) WritePages(first uint64, words []uint64) error {
 	if f.volume.tearAt--; f.volume.tearAt != 0 {
-		return f.HashFile.WritePage(number, p)
+		return f.HashFile.WritePages(first, words)
 	}
-	half := *p
-	clear(half[hashes.PageWords/2:])
-	return errors.Join(errDisk, f.HashFile.WritePage(number, &half))
+	half := slices.Clone(words)
+	clear(half[len(half)/2:])
+	return errors.Join(errDisk, f.HashFile.WritePages(first, half))
 }
 
 func (f *failingHashes) Truncate(pages uint64) error {

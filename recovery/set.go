@@ -63,7 +63,7 @@ func (s *SetWriter) flush() error {
 	if s.used == 0 {
 		return nil
 	}
-	err := s.file.WritePage(s.pages, &s.page)
+	err := s.file.WritePages(s.pages, s.page[:])
 	s.page, s.used, s.pages = hashes.Page{}, 0, s.pages+1
 	return err
 }
@@ -74,7 +74,7 @@ func (s *SetWriter) End() (check uint64, err error) {
 		return 0, err
 	}
 	head := hashes.Page{binary.LittleEndian.Uint64([]byte(SetMagic)), s.size, s.sum.Sum64()}
-	if err := s.file.WritePage(0, &head); err != nil {
+	if err := s.file.WritePages(0, head[:]); err != nil {
 		return 0, err
 	}
 	if err := s.file.Sync(); err != nil {
@@ -114,7 +114,7 @@ func (w *Writer) OpenSet(check uint64) (*SetReader, error) {
 	}
 	s := &SetReader{file: f}
 	var head hashes.Page
-	if err = f.ReadPage(0, &head); err == nil && checkOfSet(&head) != check {
+	if err = f.ReadPages(0, head[:]); err == nil && checkOfSet(&head) != check {
 		err = errors.New("it is another set, or damaged")
 	}
 	if err == nil {
@@ -148,7 +148,7 @@ func (s *SetReader) Read(b []byte) (int, error) {
 		if rest == 0 {
 			return 0, io.EOF
 		}
-		if err := s.file.ReadPage(s.pages+1, &s.page); err != nil {
+		if err := s.file.ReadPages(s.pages+1, s.page[:]); err != nil {
 			return 0, err
 		}
 		s.pages++

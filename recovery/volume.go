@@ -1,9 +1,6 @@
 package recovery
 
-import (
-	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/hashes"
-)
+import "github.com/mmapfilter/mmapfilter/layout"
 
 // A File is a file in memory, shared with every process that maps it. A stored word
 // survives the death of the process at once. It survives a power loss once the next Sync
@@ -79,9 +76,10 @@ func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n]
 // A HashFile is the file NAME.hashes or NAME.apply, which consists of pages.
 type HashFile interface {
 	Pages() (uint64, error)
-	ReadPage(number uint64, p *hashes.Page) error
-	// WritePage writes a page, which survives a power loss after the next Sync.
-	WritePage(number uint64, p *hashes.Page) error
+	// ReadPages fills words with consecutive pages, from page number first on.
+	ReadPages(first uint64, words []uint64) error
+	// WritePages writes consecutive pages, which survive a power loss after the next Sync.
+	WritePages(first uint64, words []uint64) error
 	// Truncate cuts the file off after that many pages.
 	Truncate(pages uint64) error
 	Sync() error

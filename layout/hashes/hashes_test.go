@@ -24,11 +24,11 @@ type file struct {
 	end     layout.Position // as in the superblock
 }
 
-func (f *file) write(number uint64, p *Page) error {
+func (f *file) write(number uint64, page []uint64) error {
 	for uint64(len(f.pages)) <= number {
 		f.pages = append(f.pages, Page{})
 	}
-	f.pages[number] = *p
+	f.pages[number] = Page(page)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (f *file) finish(t testing.TB, tail *Tail, number uint64) {
 	t.Helper()
 	var last *Page
 	if f.counted, last = tail.End(number); last != nil {
-		f.write(number, last)
+		f.write(number, last[:])
 	}
 	f.end = tail.Position()
 }
@@ -318,7 +318,7 @@ func TestCopyOfATail(t *testing.T) {
 	add(t, &tail, all[:100])
 	lost := tail
 	full := errors.New("full")
-	lost.write = func(uint64, *Page) error { return full }
+	lost.write = func(uint64, []uint64) error { return full }
 	var err error
 	for _, e := range operations(tailEntries, 9e9, 1) {
 		err = errors.Join(err, lost.Add(e))

@@ -224,7 +224,7 @@ func (p *Page) FirstHash() uint64 { return p[1] }
 
 // A Base lays out a base, page by page.
 type Base struct {
-	write  func(number uint64, p *Page) error
+	write  func(number uint64, page []uint64) error
 	page   Page
 	n      int    // items on page
 	check  uint32 // of the last page that was written
@@ -232,7 +232,7 @@ type Base struct {
 }
 
 // NewBase begins a base. Its header is h, but End fills in what depends on the items.
-func NewBase(h Header, write func(number uint64, p *Page) error) *Base {
+func NewBase(h Header, write func(number uint64, page []uint64) error) *Base {
 	h.Ages, h.Items, h.Pages, h.Sum = slices.Clone(h.Ages), 0, 0, 0
 	b := &Base{write: write, header: h}
 	for i := range b.header.Ages {
@@ -259,7 +259,7 @@ func (b *Base) flush() error {
 	at := Place{b.header.Identity, FirstBase + b.header.Pages, b.check}
 	b.header.Pages++
 	b.check = b.page.sign(at, 0)
-	err := b.write(at.Number, &b.page)
+	err := b.write(at.Number, b.page[:])
 	b.page, b.n = Page{}, 0
 	return err
 }
@@ -275,7 +275,7 @@ func (b *Base) End() (Header, Place, error) {
 	p := b.header.Page(b.check)
 	tail := b.header.Tail(p.Check(0))
 	for i := range uint64(FirstBase) {
-		if err := b.write(i, p); err != nil {
+		if err := b.write(i, p[:]); err != nil {
 			return Header{}, Place{}, err
 		}
 		p = new(Page)

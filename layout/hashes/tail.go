@@ -30,7 +30,7 @@ func entryOf(kind uint64) (e Entry, ok bool) {
 // A Tail lays out pages of the tail. A copy of a Tail goes on from where it was copied,
 // whatever happens to the original.
 type Tail struct {
-	write func(number uint64, p *Page) error
+	write func(number uint64, page []uint64) error
 	at    Place // the place of page, once it is full
 	page  Page
 	n     int             // entries on page
@@ -39,7 +39,7 @@ type Tail struct {
 }
 
 // NewTail returns a Tail that begins at a place and a position.
-func NewTail(at Place, from layout.Position, write func(number uint64, p *Page) error) *Tail {
+func NewTail(at Place, from layout.Position, write func(number uint64, page []uint64) error) *Tail {
 	return &Tail{write: write, at: at, end: from}
 }
 
@@ -79,7 +79,7 @@ func (t *Tail) add(kind, word uint64) error {
 	}
 	t.page[0] = uint64(t.n) << countShift
 	check := t.page.sign(t.at, 0)
-	err := t.write(t.at.Number, &t.page)
+	err := t.write(t.at.Number, t.page[:])
 	t.at = Place{t.at.Identity, t.at.Number + 1, check}
 	t.page, t.n = Page{}, 0
 	return err

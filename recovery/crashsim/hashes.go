@@ -32,7 +32,7 @@ func (v *Volume) sumOf(sb *layout.Superblock) (sum, items uint64, to layout.Kept
 	var p hashes.Page
 	at, from := h.Tail(uint32(f.cache.words[hashes.PageWords-1])), h.At
 	for at.Number < kept.Counted.Pages && err == nil {
-		if err = f.ReadPage(at.Number, &p); err == nil {
+		if err = f.ReadPages(at.Number, p[:]); err == nil {
 			at, from, err = hashes.ReadTail(&p, at, from, add)
 		}
 	}
@@ -51,25 +51,25 @@ type hashFile struct{ *log }
 
 func (f hashFile) Pages() (uint64, error) { return uint64(f.size) / hashes.PageWords, nil }
 
-func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
-	if (number+1)*hashes.PageWords > uint64(f.size) {
+func (f hashFile) ReadPages(first uint64, words []uint64) error {
+	from := int(first) * hashes.PageWords
+	if from+len(words) > f.size {
 		return io.EOF
 	}
-	copy(p[:], f.cache.words[number*hashes.PageWords:])
+	copy(words, f.cache.words[from:])
 	return nil
 }
 
-// WritePage stores the words of a page. The words are dirty even if they do not change, because
-// after a failed sync the disk may have other words. If WritePage fails, it stores half of the page.
-func (f hashFile) WritePage(number uint64, p *hashes.Page) (err error) {
-	words := p[:]
+// WritePages stores words. They are dirty even if they do not change, because after a failed sync the
+// disk may have other words. If WritePages fails, it stores the first half.
+func (f hashFile) WritePages(first uint64, words []uint64) (err error) {
+	from := int(first) * hashes.PageWords
+	f.size = max(f.size, from+len(words))
 	if f.volume.failsHashes() {
-		words, err = p[:hashes.PageWords/2], errSync
+		words, err = words[:len(words)/2], errSync
 	}
-	first := number * hashes.PageWords
-	f.size = max(f.size, int(first)+hashes.PageWords)
 	for i, w := range words {
-		f.disk.store(first+uint64(i), w)
+		f.disk.store(uint64(from+i), w)
 	}
 	f.volume.event(StoreLog)
 	return err

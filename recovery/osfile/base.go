@@ -57,7 +57,7 @@ func (b *Base) load(page uint64) error {
 	if page == hashes.FirstBase {
 		first = words[hashes.PageWords:]
 	}
-	if err := ReadPages(b.file.File, page+1-uint64(len(first))/hashes.PageWords, first); err != nil {
+	if err := b.file.File.ReadPages(page+1-uint64(len(first))/hashes.PageWords, first); err != nil {
 		return err
 	}
 	if page > hashes.FirstBase {
@@ -92,7 +92,7 @@ func (b *Base) find(hash uint64) (uint64, error) {
 			guess = low + (high-low)/2
 		}
 		guess = min(max(guess, low+1), high-1)
-		if err := b.file.File.ReadPage(guess, &p); err != nil {
+		if err := b.file.File.ReadPages(guess, p[:]); err != nil {
 			return 0, err
 		}
 		if p.FirstHash() < hash {

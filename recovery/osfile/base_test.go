@@ -86,7 +86,7 @@ func baseFile(t *testing.T, sorted []uint64) *HistoryFile {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f.hashes"))
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
-	b := hashes.NewBase(hashes.Header{Identity: 7, Ages: []hashes.Age{{}}}, hashFile{f}.WritePage)
+	b := hashes.NewBase(hashes.Header{Identity: 7, Ages: []hashes.Age{{}}}, hashFile{f}.WritePages)
 	for _, h := range sorted {
 		must(t, b.Add(hashes.Item{Hash: h}))
 	}

@@ -38,7 +38,7 @@ func TestBeginSync(t *testing.T) {
 	file := f.(hashFile).File
 	words := make([]uint64, 1<<16)
 	for range 20 {
-		must(t, WritePages(f, 0, words))
+		must(t, f.WritePages(0, words))
 		before := cached(t, file).Dirty
 		BeginSync(f)
 		after := cached(t, file).Dirty

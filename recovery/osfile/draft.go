@@ -223,7 +223,7 @@ func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 	if err != nil {
 		return layout.Hashes{}, err
 	}
-	_, tail, err := hashes.NewBase(hashes.Header{Identity: identity}, f.WritePage).End()
+	_, tail, err := hashes.NewBase(hashes.Header{Identity: identity}, f.WritePages).End()
 	return layout.Hashes{Identity: identity, Pages: tail.Number, Check: tail.Before}, err
 }
 

@@ -24,19 +24,19 @@ func (f hashFile) Pages() (uint64, error) {
 	return uint64(info.Size()) / hashes.PageBytes, nil
 }
 
-func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
-	_, err := f.ReadAt(recovery.Bytes(p[:]), int64(number)*hashes.PageBytes)
+func (f hashFile) ReadPages(first uint64, words []uint64) error {
+	n, err := f.ReadAt(recovery.Bytes(words), int64(first)*hashes.PageBytes)
 	if errors.Is(err, io.EOF) {
-		return hashes.Corrupt(number, "the file ends before this page")
+		return hashes.Corrupt(first+uint64(n)/hashes.PageBytes, "the file ends before this page")
 	}
 	return err
 }
 
-func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
+func (f hashFile) WritePages(first uint64, words []uint64) error {
 	if err := fault.At("write"); err != nil {
 		return err
 	}
-	_, err := f.WriteAt(recovery.Bytes(p[:]), int64(number)*hashes.PageBytes)
+	_, err := f.WriteAt(recovery.Bytes(words), int64(first)*hashes.PageBytes)
 	return err
 }
 
@@ -48,6 +48,10 @@ func (f hashFile) Truncate(pages uint64) error {
 }
 
 func (f hashFile) Sync() error { return syncFile(f.File) }
+
+// BeginSync makes the system begin to write the file, and returns at once. The caller can do other work
+// before it calls Sync, which waits for the end.
+func BeginSync(f recovery.HashFile) { beginSync(f.(hashFile).File) }
 
 func openHashes(path string, flags int) (recovery.HashFile, error) {
 	info, err := os.Stat(path) // opening a pipe would wait

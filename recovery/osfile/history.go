@@ -86,7 +86,7 @@ func openPart(path string, next *HistoryFile) (h HistoryFile, err error) {
 	}
 	for number := uint64(1); number < hashes.FirstBase && err == nil; number++ {
 		p := new(hashes.Page)
-		err = h.File.ReadPage(number, p)
+		err = h.File.ReadPages(number, p[:])
 		h.last = append(h.last, lastPage{number, p})
 	}
 	if err == nil && h.Header.At.Number > h.To.Number {
@@ -119,7 +119,7 @@ func (h *HistoryFile) PageOf(number uint64) (page uint64, err error) {
 	var p hashes.Page
 	for low+1 < high {
 		middle := low + (high-low)/2
-		if err := h.File.ReadPage(middle, &p); err != nil {
+		if err := h.File.ReadPages(middle, p[:]); err != nil {
 			return 0, err
 		}
 		if p.From().Number < number {
@@ -150,12 +150,12 @@ func (h *HistoryFile) Walk(page uint64) (*Walk, error) {
 	}
 	w := &Walk{file: h, from: h.Header.At, words: make([]uint64, walkAtOnce*hashes.PageWords)}
 	p := (*hashes.Page)(w.words)
-	if err := h.File.ReadPage(before, p); err != nil {
+	if err := h.File.ReadPages(before, p[:]); err != nil {
 		return nil, err
 	}
 	w.place = hashes.Place{Identity: h.Header.Identity, Number: page, Before: p.Check(before)}
 	if page > h.FirstPage() {
-		if err := h.File.ReadPage(page, p); err != nil {
+		if err := h.File.ReadPages(page, p[:]); err != nil {
 			return nil, err
 		}
 		w.from = p.From()
@@ -169,7 +169,7 @@ func (w *Walk) Next(each func(e hashes.Entry, after layout.Position)) (more bool
 	h := w.file
 	if n := min(walkAtOnce, h.Pages-min(w.place.Number, h.Pages)); n > 0 && w.from.Number < h.To.Number {
 		words := w.words[:n*hashes.PageWords]
-		if err := ReadPages(h.File, w.place.Number, words); err != nil {
+		if err := h.File.ReadPages(w.place.Number, words); err != nil {
 			return false, err
 		}
 		for ; len(words) > 0 && w.from.Number < h.To.Number && err == nil; words = words[hashes.PageWords:] {

@@ -143,7 +143,7 @@ func openPast(path string, identity uint64) (recovery.HashFile, error) {
 			return nil, err
 		}
 		p := new(hashes.Page)
-		if f.ReadPage(0, p) == nil {
+		if f.ReadPages(0, p[:]) == nil {
 			if is, ok := hashes.IdentityOf(p[:]); ok && is == identity { // the name has not gone to another file meanwhile
 				return f, nil
 			}

@@ -90,7 +90,7 @@ func readOn(k *recovery.Kept, tail *hashes.Tail) (end layout.Position, err error
 	p := new(hashes.Page)
 	read := func(number uint64) (at hashes.Place, to layout.Position, ok bool) {
 		place := hashes.Place{Identity: c.Identity, Number: number, Before: c.Check}
-		if k.File.ReadPage(number, p) != nil {
+		if k.File.ReadPages(number, p[:]) != nil {
 			return at, to, false
 		}
 		at, to, err := hashes.ReadTail(p, place, from, func(hashes.Entry) {})

@@ -236,7 +236,7 @@ func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry
 	low, high := uint64(begin-1), end
 	for low+1 < high {
 		middle := low + (high-low)/2
-		if err := in.File.ReadPage(middle, &p); err != nil {
+		if err := in.File.ReadPages(middle, p[:]); err != nil {
 			return to, err
 		}
 		if p.FirstHash() < first {
@@ -248,14 +248,14 @@ func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry
 	page := max(low, begin)
 	before := uint32(0)
 	if page > begin {
-		if err := in.File.ReadPage(page-1, &p); err != nil {
+		if err := in.File.ReadPages(page-1, p[:]); err != nil {
 			return to, err
 		}
 		before = p.Check(page - 1)
 	}
 	start, sum := len(to), uint64(0)
 	for beyond := false; page < end && !beyond; page++ {
-		if err := in.File.ReadPage(page, &p); err != nil {
+		if err := in.File.ReadPages(page, p[:]); err != nil {
 			return to, err
 		}
 		err := in.header.ReadBase(&p, page, before, func(it hashes.Item) {

@@ -28,21 +28,27 @@ type keptFile struct {
 
 func (f *keptFile) Pages() (uint64, error) { return uint64(len(f.pages)), nil }
 
-func (f *keptFile) ReadPage(number uint64, p *hashes.Page) error {
-	if n := f.reads.Add(1); f.onRead != nil {
-		if err := f.onRead(n); err != nil {
-			return err
+func (f *keptFile) ReadPages(first uint64, words []uint64) error {
+	for page := range slices.Chunk(words, hashes.PageWords) {
+		if n := f.reads.Add(1); f.onRead != nil {
+			if err := f.onRead(n); err != nil {
+				return err
+			}
 		}
+		copy(page, f.pages[first][:])
+		first++
 	}
-	*p = f.pages[number]
 	return nil
 }
 
-func (f *keptFile) WritePage(number uint64, p *hashes.Page) error {
-	for uint64(len(f.pages)) <= number {
-		f.pages = append(f.pages, hashes.Page{})
+func (f *keptFile) WritePages(first uint64, words []uint64) error {
+	for page := range slices.Chunk(words, hashes.PageWords) {
+		for uint64(len(f.pages)) <= first {
+			f.pages = append(f.pages, hashes.Page{})
+		}
+		f.pages[first] = hashes.Page(page)
+		first++
 	}
-	f.pages[number] = *p
 	return nil
 }
 
@@ -90,7 +96,7 @@ func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
 	for i := range uint64(ages) {
 		h.Ages = append(h.Ages, hashes.Age{First: i * hashes.TimeStep, Last: i * hashes.TimeStep})
 	}
-	b := hashes.NewBase(h, k.file.WritePage)
+	b := hashes.NewBase(h, k.file.WritePages)
 	for _, h := range slices.Compact(slices.Sorted(slices.Values(k.there))) {
 		slices.Sort(k.items[h])
 		for _, age := range k.items[h] {
@@ -146,7 +152,7 @@ func (k *keptMaker) do(t *testing.T, tail *hashes.Tail, op layout.Op, h uint64) 
 // tail returns a tail with random operations.
 func (k *keptMaker) tail(t *testing.T, operations int) *hashes.Tail {
 	t.Helper()
-	tail := hashes.NewTail(k.at, k.end, k.file.WritePage)
+	tail := hashes.NewTail(k.at, k.end, k.file.WritePages)
 	for range operations {
 		k.do(t, tail, layout.Op(1+k.rng.IntN(3)), k.hash())
 	}
@@ -163,7 +169,7 @@ func (k *keptMaker) endPage(t *testing.T, tail *hashes.Tail) {
 	counted, last := tail.End(full.Pages)
 	k.at, k.end = hashes.Place{Identity: k.at.Identity, Number: full.Pages, Before: full.Check}, tail.Position()
 	if last != nil {
-		k.file.WritePage(full.Pages, last)
+		k.file.WritePages(full.Pages, last[:])
 		k.at.Number, k.at.Before = full.Pages+1, counted.Last
 	}
 	k.counted.Pages, k.counted.Check = k.at.Number, k.at.Before
@@ -410,12 +416,12 @@ func TestPageWriter(t *testing.T) {
 	f := new(keptFile)
 	w := pageFile{file: f}
 	for i := range uint64(pages) {
-		must(t, w.write(i+1, &hashes.Page{i + 1}))
+		must(t, w.write(i+1, (&hashes.Page{i + 1})[:]))
 		if waiting := i + 2 - max(uint64(len(f.pages)), 1); waiting > writeAtOnce {
 			t.Fatalf("%d pages wait", waiting)
 		}
 	}
-	if err := w.write(0, &hashes.Page{99}); err != nil || len(f.pages) != pages+1 || f.pages[0][0] != 0 {
+	if err := w.write(0, (&hashes.Page{99})[:]); err != nil || len(f.pages) != pages+1 || f.pages[0][0] != 0 {
 		t.Errorf("the header is written before the others: %v", err)
 	}
 	if err := w.flush(); err != nil || f.pages[0][0] != 99 {

@@ -54,7 +54,7 @@ func TestOrderDecides(t *testing.T) {
 		var kept []recovery.Kept
 		for i, f := range c.files {
 			k := newKept(t, uint64(i)+1, 0, f.base...)
-			tail := hashes.NewTail(k.at, k.end, k.file.WritePage)
+			tail := hashes.NewTail(k.at, k.end, k.file.WritePages)
 			for _, op := range f.operations {
 				if op == '<' {
 					k.now = 0

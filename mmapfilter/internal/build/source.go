@@ -47,14 +47,14 @@ type pageFile struct {
 // long writes faster than many short ones.
 const writeAtOnce = 64
 
-func (w *pageFile) write(number uint64, p *hashes.Page) error {
+func (w *pageFile) write(number uint64, page []uint64) error {
 	if n := len(w.words) / hashes.PageWords; n == writeAtOnce || number != w.first+uint64(n) {
 		if err := w.flush(); err != nil {
 			return err
 		}
 		w.first = number
 	}
-	w.words = append(w.words, p[:]...)
+	w.words = append(w.words, page...)
 	return nil
 }
 
@@ -63,7 +63,7 @@ func (w *pageFile) flush() error {
 	if w.words = words[:0]; len(words) == 0 {
 		return nil
 	}
-	return osfile.WritePages(w.file, w.first, words)
+	return w.file.WritePages(w.first, words)
 }
 
 // A baseFile writes the hashes of a filter to the base of its NAME.hashes. Tasks put their

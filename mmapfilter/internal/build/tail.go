@@ -8,7 +8,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
-	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // All workers read the tails, stretch by stretch. They read the tails twice: the first pass finds out
@@ -61,9 +60,9 @@ func (r *tailReader) readStretch(in *input, i int, do func(hashes.Entry)) (begin
 	if i == 0 {
 		before = 0 // the checks of the tail follow the check of the header
 	}
-	err = osfile.ReadPages(in.File, before, r.words[:hashes.PageWords])
+	err = in.File.ReadPages(before, r.words[:hashes.PageWords])
 	if err == nil {
-		err = osfile.ReadPages(in.File, number, r.words[hashes.PageWords:][:pages*hashes.PageWords])
+		err = in.File.ReadPages(number, r.words[hashes.PageWords:][:pages*hashes.PageWords])
 	}
 	if err != nil {
 		return begin, end, err

@@ -186,8 +186,8 @@ func (s Shape) CreateKeeping(tb rapid.TB, path string, lines uint64) {
 	tb.Helper()
 	var pages [hashes.FirstBase * hashes.PageWords]uint64
 	h := hashes.Header{Identity: 1, Ages: []hashes.Age{{}}}
-	_, tail, err := hashes.NewBase(h, func(number uint64, p *hashes.Page) error {
-		copy(pages[number*hashes.PageWords:], p[:])
+	_, tail, err := hashes.NewBase(h, func(number uint64, page []uint64) error {
+		copy(pages[number*hashes.PageWords:], page)
 		return nil
 	}).End()
 	if err == nil {
