@@ -102,7 +102,7 @@ type changeSet struct {
 	to      layout.Position
 	userSeq uint64 // the user sequence at to
 	ops     uint64 // operations after userSeq was set
-	files   []osfile.HistoryFile
+	files   []recovery.Kept
 }
 
 func (s *changeSet) close() error {
@@ -187,8 +187,8 @@ func (s *changeSet) beginWith(r *recovery.Recent, since Position) error {
 	s.userSeq, s.ops = r.UserSeq, r.Operations
 	at := r.Superblock.Kept().At
 	for e := range r.All() {
-		at = at.After(e.Op, e.Hash)
-		s.AddRecent(e, at)
+		at = e.After
+		s.AddRecent(e)
 	}
 	if at != r.To {
 		return fmt.Errorf("the log has operations up to %d, but the history goes up to %d", at.Number, r.To.Number)

@@ -49,15 +49,16 @@ var (
 	errLost    = &HashesError{Lacking: true}
 )
 
-// Kept is the part of NAME.hashes that a superblock counts.
+// Kept is the part that counts of a file of hashes: NAME.hashes, or a file that it has replaced.
 type Kept struct {
 	File    HashFile
+	Header  hashes.Header
 	Counted layout.Hashes
 	// The last page of the tail, or nil: page LastNumber of the file, which may be written again.
 	Last       *hashes.Page
 	LastNumber uint64
-	// Base is the number of operations before the position of the base; the tail has the later ones.
-	Base uint64
+	// To is the position after the last operation of the file that counts.
+	To layout.Position
 	// AgesFrom is Superblock.AgesFrom.
 	AgesFrom uint64
 	// More has the operations after those in the file: see Salvage in package osfile.
@@ -84,91 +85,147 @@ func NoHashes(why error) error {
 	return &HashesError{Err: fmt.Errorf("K2: NAME.hashes: %w", why)}
 }
 
-// EndOfHashes checks the first and the last of the pages that a superblock counts (K1), and that
-// the last page ends at the position of the superblock. It returns the part of the file that
-// counts, and a Tail that goes on after this part.
-func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
+// EndOfHashes checks the first and the last of the pages that a superblock counts (K1), and that the
+// last page ends at the position of the superblock.
+func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, err error) {
 	k = Kept{File: f, Counted: sb.Hashes(), AgesFrom: sb.AgesFrom()}
-	n, err := f.Pages()
+	end, err := k.lastFull()
+	if err == nil {
+		err = k.readLast(end)
+	}
+	if err == nil && k.To != sb.Kept().At {
+		err = hashes.Corrupt(k.Counted.Pages-1, "it ends after operation %d of the history, but the superblock is at operation %d, or in another history", k.To.Number, sb.Kept().At.Number)
+	}
+	return k, err
+}
+
+// PastHashes returns the part that counts of the file that another file has replaced: the operations up
+// to the position of the base of the other file, which has the header next (K8). The header has the
+// check of page 1 or 2, too. But PastHashes does not compare it, since later checkpoints may have
+// written the page again.
+func PastHashes(f HashFile, next *hashes.Header) (k Kept, err error) {
+	k = Kept{File: f, Counted: next.Before}
+	end, err := k.lastFull()
 	if err != nil {
-		return k, end, err
+		return k, err
+	}
+	k.Counted.Last, k.To = 0, end.From
+	k.ReadOn()
+	k.To = next.At
+	return k, nil
+}
+
+// lastFull reads the header and the last full page of the tail, and returns the place after this page.
+func (k *Kept) lastFull() (end hashes.TailPlace, err error) {
+	n, err := k.File.Pages()
+	if err != nil {
+		return end, err
 	}
 	if n < k.Counted.Pages {
-		return k, end, hashes.Corrupt(n, "only %d of the %d pages that count are there", n, k.Counted.Pages)
+		return end, hashes.Corrupt(n, "only %d of the %d pages that count are there", n, k.Counted.Pages)
 	}
 	pages := twoPages.Get().(*[2]hashes.Page)
 	defer twoPages.Put(pages)
 	p, q := &pages[0], &pages[1]
-	h, err := readHashesHeader(f, k.Counted.Identity, p, q)
-	if err != nil {
-		return k, end, err
+	if k.Header, err = readHashesHeader(k.File, k.Counted.Identity, p, q); err != nil {
+		return end, err
 	}
-	k.Base = h.At.Number
-	at, from := hashes.Place{Identity: k.Counted.Identity, Number: k.Counted.Pages, Before: k.Counted.Check}, h.At
 	last, before := k.Counted.Pages-1, uint64(0) // the last full page, and the page before it in the order of checks
-	switch first := hashes.FirstBase + h.Pages; {
+	switch first := k.Header.FirstTail(); {
 	case k.Counted.Pages < first:
-		return k, end, hashes.Corrupt(0, "%d pages count, too few for a base of %d", k.Counted.Pages, h.Pages)
+		return end, hashes.Corrupt(0, "%d pages count, too few for a base of %d", k.Counted.Pages, k.Header.Pages)
 	case k.Counted.Pages == first:
 		last = 0
 	case last > first:
 		before = last - 1
 	}
-	if err := errors.Join(f.ReadPages(last, p[:]), f.ReadPages(before, q[:])); err != nil {
-		return k, end, err
+	if err := errors.Join(k.File.ReadPages(last, p[:]), k.File.ReadPages(before, q[:])); err != nil {
+		return end, err
 	}
 	if p.Check(last) != k.Counted.Check {
-		return k, end, hashes.Corrupt(last, "the check is not the one that the superblock names: the file is from another time")
+		return end, hashes.Corrupt(last, "the check is not the one that the superblock names: the file is from another time")
 	}
-	if last != 0 {
-		place := hashes.Place{Identity: at.Identity, Number: last, Before: q.Check(before)}
-		if _, from, err = hashes.ReadTail(p, place, p.From(), func(hashes.Entry) {}); err != nil {
-			return k, end, err
-		}
+	if last == 0 {
+		return k.Header.Tail(k.Counted.Check), nil
 	}
-	end = *hashes.NewTail(at, from, f.WritePages)
-	if from, err = k.readLast(at, from, &end); err != nil {
-		return k, end, err
-	}
-	if from != sb.Kept().At {
-		return k, end, hashes.Corrupt(last, "it ends after operation %d of the history, but the superblock is at operation %d, or in another history", from.Number, sb.Kept().At.Number)
-	}
-	return k, end, nil
+	end = hashes.TailPlace{Place: hashes.Place{Identity: k.Counted.Identity, Number: last, Before: q.Check(before)}, From: p.From()}
+	return end, end.Read(p, skip)
 }
 
-// readLast reads the last page of the tail if this page is page 1 or 2, and sets end to go on after it.
-func (k *Kept) readLast(at hashes.Place, from layout.Position, end *hashes.Tail) (to layout.Position, err error) {
-	if k.Counted.Last == 0 {
-		return from, nil
+func skip(hashes.Entry) {}
+
+// readLast reads the last page of the tail if this page is page 1 or 2. at is the place after the full
+// pages.
+func (k *Kept) readLast(at hashes.TailPlace) (err error) {
+	if k.To = at.From; k.Counted.Last == 0 {
+		return nil
 	}
-	k.Last = new(hashes.Page)
-	for at.Number = 1; at.Number < hashes.FirstBase; at.Number++ {
-		if err := k.File.ReadPages(at.Number, k.Last[:]); err != nil {
-			return from, err
+	for number := uint64(1); number < hashes.FirstBase; number++ {
+		p, end := new(hashes.Page), at
+		if err := k.File.ReadPages(number, p[:]); err != nil {
+			return err
 		}
-		if k.Last.Check(at.Number) != k.Counted.Last {
+		if p.Check(number) != k.Counted.Last {
 			continue
 		}
-		if _, to, err = hashes.ReadTail(k.Last, at, from, func(hashes.Entry) {}); err == nil {
-			k.LastNumber = at.Number
-			end.Resume(k.Last, to)
-			return to, nil
+		end.Number = number
+		if err = end.Read(p, skip); err == nil {
+			k.Last, k.LastNumber, k.To = p, number, end.From
+			return nil
 		}
 	}
-	return from, errors.Join(err, hashes.Corrupt(1, "neither this page nor the next one has the check of the last page of the tail: the file is from another time"))
+	return errors.Join(err, hashes.Corrupt(1, "neither this page nor the next one has the check of the last page of the tail: the file is from another time"))
 }
 
-// ReadHashesHeader reads and checks the header of the file of hashes that has this identity.
-func ReadHashesHeader(f HashFile, identity uint64) (hashes.Header, error) {
-	pages := twoPages.Get().(*[2]hashes.Page)
-	defer twoPages.Put(pages)
-	return readHashesHeader(f, identity, &pages[0], &pages[1])
+// place returns the place after the full pages.
+func (k *Kept) place() hashes.TailPlace {
+	at := hashes.TailPlace{Place: hashes.Place{Identity: k.Counted.Identity, Number: k.Counted.Pages, Before: k.Counted.Check}, From: k.To}
+	if k.Last != nil {
+		at.From = k.Last.From()
+	}
+	return at
+}
+
+// Tail returns a Tail that goes on after the part that counts.
+func (k *Kept) Tail() *hashes.Tail {
+	tail := hashes.NewTail(k.place(), k.File.WritePages)
+	if k.Last != nil {
+		tail.Resume(k.Last, k.To)
+	}
+	return tail
+}
+
+// ReadOn adds to k the intact pages after those that count.
+func (k *Kept) ReadOn() {
+	at, p := k.place(), new(hashes.Page)
+	read := func(number uint64) (end hashes.TailPlace, ok bool) {
+		end = at
+		end.Number = number
+		ok = k.File.ReadPages(number, p[:]) == nil && end.Read(p, skip) == nil
+		return end, ok
+	}
+	for {
+		end, ok := read(at.Number)
+		if !ok {
+			break
+		}
+		at = end
+		k.Counted.Pages, k.Counted.Check, k.Counted.Last = at.Number, at.Before, 0
+		k.Last, k.To = nil, at.From
+	}
+	for number := uint64(1); number < hashes.FirstBase; number++ {
+		if end, ok := read(number); ok && end.From.Number > k.To.Number {
+			last := *p
+			k.Last, k.LastNumber, k.Counted.Last, k.To = &last, number, p.Check(number), end.From
+		}
+	}
 }
 
 // twoPages has buffers of two pages. Local variables would be allocated on the heap in every call.
 var twoPages = sync.Pool{New: func() any { return new([2]hashes.Page) }}
 
-// readHashesHeader is ReadHashesHeader with p and q as buffers.
+// readHashesHeader reads and checks the header of the file of hashes that has this identity. p and q are
+// buffers.
 func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.Header, err error) {
 	if err := f.ReadPages(0, p[:]); err != nil {
 		return h, err

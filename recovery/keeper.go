@@ -30,8 +30,8 @@ type keeper struct {
 	// Which page, 1 or 2, ends the tail: last according to the newest durable superblock, so only the
 	// other page may be written; next according to counted.
 	last, next uint64
-	torn       bool   // keep has failed: the file may not have the page that counted names
-	base       uint64 // operations before the position of the base
+	torn       bool // keep has failed: the file may not have the page that counted names
+	header     hashes.Header
 }
 
 // err returns why the hashes cannot be used, or nil.
@@ -81,18 +81,18 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 			}
 			continue
 		}
+		var kept Kept
 		if err == nil {
-			var kept Kept
-			if kept, k.tail, err = EndOfHashes(f, sb); err != nil {
+			if kept, err = EndOfHashes(f, sb); err != nil {
 				f.Close()
 			}
-			k.last, k.next, k.base = kept.LastNumber, kept.LastNumber, kept.Base
 		}
 		switch {
 		case err != nil && (wrong == nil || errors.Is(wrong, fs.ErrNotExist)):
 			wrong = err
 		case err == nil:
-			k.file = f
+			k.file, k.header, k.tail = f, kept.Header, *kept.Tail()
+			k.last, k.next = kept.LastNumber, kept.LastNumber
 			if name == NextHashes {
 				if err := k.vol.KeepHashes(); err != nil {
 					return err

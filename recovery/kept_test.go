@@ -1,6 +1,7 @@
 package recovery_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -86,28 +87,13 @@ func (h *historian) sync() {
 
 // operationsOf returns the operations of kept hashes without a base.
 func operationsOf(kept *recovery.Kept) (all []hashes.Entry, err error) {
-	add := func(e hashes.Entry) { all = append(all, hashes.Entry{Op: e.Op, Items: e.Items, Hash: e.Hash}) }
-	h, err := recovery.ReadHashesHeader(kept.File, kept.Counted.Identity)
-	if err != nil {
-		return nil, err
-	}
-	var p hashes.Page
-	err = kept.File.ReadPages(0, p[:])
-	at, from := h.Tail(p.Check(0)), h.At
-	for at.Number < kept.Counted.Pages && err == nil {
-		if err = kept.File.ReadPages(at.Number, p[:]); err == nil {
-			at, from, err = hashes.ReadTail(&p, at, from, add)
-		}
-	}
-	if err == nil && kept.Last != nil {
-		at.Number = kept.LastNumber
-		_, _, err = hashes.ReadTail(kept.Last, at, from, add)
-	}
-	for _, e := range kept.More {
-		if e.Time == 0 {
-			err = errors.New("an operation has no time")
-		}
-		add(e)
+	timeless := false
+	err = kept.Operations(context.Background(), kept.Header.FirstTail(), func(e hashes.Entry) {
+		all = append(all, hashes.Entry{Op: e.Op, Items: e.Items, Hash: e.Hash})
+		timeless = timeless || e.Time == 0
+	})
+	if timeless {
+		err = errors.New("an operation has no time")
 	}
 	return all, err
 }
@@ -179,7 +165,7 @@ func TestTornLastPage(t *testing.T) {
 		t.Fatal(err, h.Err())
 	}
 	whole := func() {
-		if _, _, err := recovery.EndOfHashes(h.KeptFile(), h.Superblock()); err != nil {
+		if _, err := recovery.EndOfHashes(h.KeptFile(), h.Superblock()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -42,9 +42,9 @@ func (w *Writer) Recent() Recent {
 // All yields the operations, without their times, in order. More operations may be appended meanwhile.
 func (r *Recent) All() iter.Seq[hashes.Entry] {
 	return func(yield func(hashes.Entry) bool) {
-		n := r.Superblock.Kept().At.Number
+		at := r.Superblock.Kept().At
 		for _, p := range r.parts {
-			if n >= r.To.Number {
+			if at.Number >= r.To.Number {
 				return
 			}
 			// Stop at the last durable segment, since the head of the next one may be half stored.
@@ -52,14 +52,14 @@ func (r *Recent) All() iter.Seq[hashes.Entry] {
 				more := true
 				seg.Each(p.words, func(rec wal.Record) {
 					if rec.Op != 0 && more {
-						n++
-						more = yield(hashes.Entry{Op: rec.Op, Items: rec.Grow, Hash: rec.Hash, Number: n})
+						at = at.After(rec.Op, rec.Hash)
+						more = yield(hashes.Entry{Op: rec.Op, Items: rec.Grow, Hash: rec.Hash, After: at})
 					}
 				})
 				if !more {
 					return
 				}
-				if n >= r.To.Number {
+				if at.Number >= r.To.Number {
 					break
 				}
 			}

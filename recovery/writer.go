@@ -481,7 +481,7 @@ func (w *Writer) Hashes() (Kept, error) {
 	if err := w.kept.err(); err != nil {
 		return Kept{}, err
 	}
-	k := Kept{File: w.kept.file, LastNumber: w.kept.next, AgesFrom: w.Superblock().AgesFrom()}
+	k := Kept{File: w.kept.file, Header: w.kept.header, LastNumber: w.kept.next, To: w.kept.tail.Position(), AgesFrom: w.Superblock().AgesFrom()}
 	k.Counted, k.Last = w.kept.tail.End(k.LastNumber)
 	return k, nil
 }
@@ -526,7 +526,7 @@ func (w *Writer) Tail() uint64 {
 	if w.kept.lost.Load() != nil || !w.kept.on {
 		return 0
 	}
-	return w.history.At.Number - w.kept.base
+	return w.history.At.Number - w.kept.header.At.Number
 }
 
 // HashesErr returns why Hashes would fail, or nil. It may be called at any time.

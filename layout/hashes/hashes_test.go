@@ -58,19 +58,20 @@ func (f *file) read() (h Header, base []Item, tail []Entry, err error) {
 		}
 		before = f.pages[number].Check(number)
 	}
-	from, add := h.At, func(e Entry) { tail = append(tail, e) }
+	add := func(e Entry) { tail = append(tail, e) }
 	for at.Number < f.counted.Pages {
-		if at, from, err = ReadTail(&f.pages[at.Number], at, from, add); err != nil {
+		if err := at.Read(&f.pages[at.Number], add); err != nil {
 			return h, nil, nil, err
 		}
 	}
 	if at.Before != f.counted.Check {
 		return h, nil, nil, Corrupt(at.Number-1, "the check is not that of the superblock")
 	}
-	if at.Number = f.last(); at.Number != 0 {
-		_, from, err = ReadTail(&f.pages[at.Number], at, from, add)
+	last := f.last()
+	if at.Number = last; last != 0 {
+		err = at.Read(&f.pages[last], add)
 	}
-	if err == nil && from != f.end || f.counted.Last != 0 && at.Number == 0 {
+	if err == nil && at.From != f.end || f.counted.Last != 0 && last == 0 {
 		err = Corrupt(1, "the history is not that of the superblock")
 	}
 	return h, base, tail, err
@@ -126,9 +127,9 @@ func (f *file) makeBase(t testing.TB, items int, ages []Age) (base []Item, tail 
 	for _, it := range base {
 		must(t, b.Add(it))
 	}
-	h, at, err := b.End()
+	_, at, err := b.End()
 	must(t, err)
-	return base, *NewTail(at, h.At, f.write)
+	return base, *NewTail(at, f.write)
 }
 
 func add(t testing.TB, tail *Tail, entries []Entry) {
@@ -164,17 +165,19 @@ func operations(n int, from, step uint64) (all []Entry) {
 	return all
 }
 
-// mustBe checks that the entries read from a tail are those written, with the numbers of the operations
-// after the header, and with times less than a second before the true ones.
+// mustBe checks that the entries read from a tail are those written, with the positions after the
+// position of the header, and with times less than a second before the true ones.
 func mustBe(t *testing.T, got, want []Entry) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d operations of %d", len(got), len(want))
 	}
+	at := start.At
 	for i, w := range want {
 		e := got[i]
 		off := w.Time - e.Time
-		if e.Time, w.Number = w.Time, start.At.Number+uint64(i)+1; e != w || off >= TimeStep {
+		at = at.After(w.Op, w.Hash)
+		if e.Time, w.After = w.Time, at; e != w || off >= TimeStep {
 			t.Fatalf("operation %d: %+v, %d ns too early; want %+v", i, e, off, w)
 		}
 	}
@@ -219,7 +222,7 @@ func TestRoundTrip(t *testing.T) {
 func TestKinds(t *testing.T) {
 	known := map[uint64]Entry{}
 	for _, k := range kinds {
-		known[k.number] = Entry{k.op, k.items, 0xA5, 1e9, 1002}
+		known[k.number] = Entry{k.op, k.items, 0xA5, 1e9, start.At.After(layout.Insert, 0).After(k.op, 0xA5)}
 	}
 	for kind := range uint64(1 << kindBits) {
 		f, _ := newFile(t, 0, nil, operations(1, 1e9, 0))
@@ -227,20 +230,20 @@ func TestKinds(t *testing.T) {
 		p[0] += 1 << countShift
 		p[tailFirst+1] = 0xA5
 		p[tailKinds] |= kind << kindBits
-		at := Place{start.Identity, 1, f.pages[0].Check(0)}
-		p.sign(at, 0)
+		at := TailPlace{Place{start.Identity, 1, f.pages[0].Check(0)}, start.At}
+		p.sign(at.Place, 0)
 		var got []Entry
-		_, end, err := ReadTail(p, at, start.At, func(e Entry) { got = append(got, e) })
+		err := at.Read(p, func(e Entry) { got = append(got, e) })
 		want, ok := known[kind]
 		switch {
 		case kind == timeKind:
-			if err != nil || len(got) != 1 || end.Number != 1001 {
+			if err != nil || len(got) != 1 || at.From.Number != 1001 {
 				t.Errorf("a time: %+v, %v", got, err)
 			}
 		case !ok:
 			mustBeK1(t, "an unknown kind", err)
-		case err != nil || len(got) != 2 || got[1] != want || end != start.At.After(layout.Insert, 0).After(want.Op, 0xA5):
-			t.Errorf("kind %d: %+v, up to %+v, %v", kind, got, end, err)
+		case err != nil || len(got) != 2 || got[1] != want || at.From != want.After:
+			t.Errorf("kind %d: %+v, up to %+v, %v", kind, got, at.From, err)
 		}
 	}
 }
@@ -261,7 +264,7 @@ func TestOneTail(t *testing.T) {
 			two.finish(t, &tail, 1)
 			if resume {
 				last := two.pages[1]
-				tail = *NewTail(Place{start.Identity, two.counted.Pages, two.counted.Check}, last.From(), two.write)
+				tail = *NewTail(TailPlace{Place{start.Identity, two.counted.Pages, two.counted.Check}, last.From()}, two.write)
 				tail.Resume(&last, two.end)
 			}
 			add(t, &tail, all[cut:])
@@ -486,6 +489,6 @@ func FuzzRead(f *testing.F) {
 		}
 		h = Header{Identity: start.Identity, Items: 2 * BaseItems, Ages: make([]Age, 3)}
 		h.ReadBase(p, FirstBase+number, 0, func(Item) {})
-		ReadTail(p, at, p.From(), func(Entry) {})
+		(&TailPlace{at, p.From()}).Read(p, func(Entry) {})
 	})
 }

@@ -179,8 +179,13 @@ func IdentityOf(words []uint64) (identity uint64, ok bool) {
 	return words[2], true
 }
 
+// FirstTail returns the number of the first page of the tail.
+func (h *Header) FirstTail() uint64 { return FirstBase + h.Pages }
+
 // Tail returns the place where the tail begins. check is the check of the header.
-func (h *Header) Tail(check uint32) Place { return Place{h.Identity, FirstBase + h.Pages, check} }
+func (h *Header) Tail(check uint32) TailPlace {
+	return TailPlace{Place{h.Identity, h.FirstTail(), check}, h.At}
+}
 
 // pagesOf returns how many pages the base takes for a number of items.
 func pagesOf(items uint64) uint64 { return items/BaseItems + min(items%BaseItems, 1) }
@@ -266,17 +271,17 @@ func (b *Base) flush() error {
 
 // End writes the last page of the base, the header, and the two pages after the header, which are zero.
 // It returns the header, and where the tail begins.
-func (b *Base) End() (Header, Place, error) {
+func (b *Base) End() (h Header, tail TailPlace, err error) {
 	if b.n > 0 {
 		if err := b.flush(); err != nil {
-			return Header{}, Place{}, err
+			return h, tail, err
 		}
 	}
 	p := b.header.Page(b.check)
-	tail := b.header.Tail(p.Check(0))
+	tail = b.header.Tail(p.Check(0))
 	for i := range uint64(FirstBase) {
 		if err := b.write(i, p[:]); err != nil {
-			return Header{}, Place{}, err
+			return h, tail, err
 		}
 		p = new(Page)
 	}

@@ -12,7 +12,7 @@ type Entry struct {
 	Hash  uint64
 	Time  uint64
 
-	Number uint64 // in the history; ReadTail sets it
+	After layout.Position // the position after it; Read sets it
 }
 
 // timeKind is the kind of a time. The kind of an operation is its op, with its item effect in
@@ -38,13 +38,12 @@ type Tail struct {
 	now   uint64          // time in force
 }
 
-// NewTail returns a Tail that begins at a place and a position.
-func NewTail(at Place, from layout.Position, write func(number uint64, page []uint64) error) *Tail {
-	return &Tail{write: write, at: at, end: from}
+// NewTail returns a Tail that begins at a place.
+func NewTail(at TailPlace, write func(number uint64, page []uint64) error) *Tail {
+	return &Tail{write: write, at: at.Place, end: at.From}
 }
 
-// Resume goes on with the last page of a tail. ReadTail has read the page, and to is the
-// position at its end.
+// Resume goes on with the last page of a tail, which has been read. to is the position at its end.
 func (t *Tail) Resume(p *Page, to layout.Position) {
 	t.page, t.n, t.end, t.now = *p, int(p[0]>>countShift), to, p[2]
 	for i := range t.n {
@@ -101,15 +100,21 @@ func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 	return counted, last
 }
 
-// ReadTail calls each for the operations of a page of the tail. It returns the place of the next
-// page, and the position at which that page begins. For the last page, at.Number is 1 or 2.
-func ReadTail(p *Page, at Place, from layout.Position, each func(Entry)) (Place, layout.Position, error) {
-	if err := p.verify(at, 0); err != nil {
-		return at, from, err
+// A TailPlace is a place in the tail: where a page belongs, and the position at which it begins.
+type TailPlace struct {
+	Place
+	From layout.Position
+}
+
+// Read calls each for the operations of the page that belongs at a place, and moves at to the next page.
+// For the last page, at.Number is 1 or 2.
+func (at *TailPlace) Read(p *Page, each func(Entry)) error {
+	if err := p.verify(at.Place, 0); err != nil {
+		return err
 	}
-	n, now := p[0]>>countShift, p[2]
+	n, now, from := p[0]>>countShift, p[2], at.From
 	if n == 0 || n > tailEntries || p.From() != from {
-		return at, from, Corrupt(at.Number, "%d entries after operation %d: the number is impossible, or the page before does not lead to them", n, p[1])
+		return Corrupt(at.Number, "%d entries after operation %d: the number is impossible, or the page before does not lead to them", n, p[1])
 	}
 	for i := range int(n) {
 		word, kind := p[tailFirst+i], p.kind(i)
@@ -119,14 +124,14 @@ func ReadTail(p *Page, at Place, from layout.Position, each func(Entry)) (Place,
 		}
 		e, ok := entryOf(kind)
 		if !ok {
-			return at, from, Corrupt(at.Number, "entry %d has a kind that does not exist", i)
+			return Corrupt(at.Number, "entry %d has a kind that does not exist", i)
 		}
-		e.Hash, e.Time = word, now
 		from = from.After(e.Op, word)
-		e.Number = from.Number
+		e.Hash, e.Time, e.After = word, now, from
 		each(e)
 	}
-	return Place{at.Identity, at.Number + 1, uint32(p[0])}, from, nil
+	*at = TailPlace{Place{at.Identity, at.Number + 1, uint32(p[0])}, from}
+	return nil
 }
 
 // kind returns the kind of an entry.

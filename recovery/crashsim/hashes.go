@@ -1,7 +1,7 @@
 package crashsim
 
 import (
-	"fmt"
+	"context"
 	"io"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -16,33 +16,14 @@ func (v *Volume) sumOf(sb *layout.Superblock) (sum, items uint64, to layout.Kept
 	if err != nil {
 		return 0, 0, to, err
 	}
-	f := hashFile{l}
-	kept, _, err := recovery.EndOfHashes(f, sb)
+	kept, err := recovery.EndOfHashes(hashFile{l}, sb)
 	if err != nil {
 		return 0, 0, to, err
 	}
-	h, err := recovery.ReadHashesHeader(f, sb.Hashes().Identity)
-	if err != nil {
-		return 0, 0, to, err
-	}
-	add := func(e hashes.Entry) {
+	err = kept.Operations(context.Background(), kept.Header.FirstTail(), func(e hashes.Entry) {
 		sum, items = sum+uint64(e.Items)*mix(e.Hash), items+uint64(e.Items)
 		to.Add(e.Op, e.Items, e.Hash)
-	}
-	var p hashes.Page
-	at, from := h.Tail(uint32(f.cache.words[hashes.PageWords-1])), h.At
-	for at.Number < kept.Counted.Pages && err == nil {
-		if err = f.ReadPages(at.Number, p[:]); err == nil {
-			at, from, err = hashes.ReadTail(&p, at, from, add)
-		}
-	}
-	if err == nil && at.Before != kept.Counted.Check {
-		err = fmt.Errorf("the check is %#x, but the superblock names %#x", at.Before, kept.Counted.Check)
-	}
-	if err == nil && kept.Last != nil {
-		at.Number = kept.LastNumber
-		_, _, err = hashes.ReadTail(kept.Last, at, from, add)
-	}
+	})
 	return sum, items, to, err
 }
 

@@ -5,22 +5,23 @@ import (
 	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Base counts hashes in the base of a HistoryFile. It reads only the pages that it needs. If it is
+// A Base counts hashes in the base of a file of hashes. It reads only the pages that it needs. If it is
 // asked for ascending hashes, it reads each page once or a few times.
 type Base struct {
-	file   *HistoryFile
+	kept   *recovery.Kept
 	number uint64   // number of the page whose hashes are in items, or 0
 	items  []uint64 // hashes of the page, in ascending order
 }
 
 // BaseOf returns the base of a file.
-func BaseOf(h *HistoryFile) *Base { return &Base{file: h} }
+func BaseOf(k *recovery.Kept) *Base { return &Base{kept: k} }
 
 // Count returns how many items of a hash the base has.
 func (b *Base) Count(hash uint64) (n int, err error) {
-	end := b.file.FirstPage()
+	end := b.kept.Header.FirstTail()
 	if end == hashes.FirstBase {
 		return 0, nil
 	}
@@ -57,14 +58,14 @@ func (b *Base) load(page uint64) error {
 	if page == hashes.FirstBase {
 		first = words[hashes.PageWords:]
 	}
-	if err := b.file.File.ReadPages(page+1-uint64(len(first))/hashes.PageWords, first); err != nil {
+	if err := b.kept.File.ReadPages(page+1-uint64(len(first))/hashes.PageWords, first); err != nil {
 		return err
 	}
 	if page > hashes.FirstBase {
 		before = (*hashes.Page)(words[:]).Check(page - 1)
 	}
 	b.items = b.items[:0]
-	err := b.file.Header.ReadBase((*hashes.Page)(words[hashes.PageWords:]), page, before, func(it hashes.Item) {
+	err := b.kept.Header.ReadBase((*hashes.Page)(words[hashes.PageWords:]), page, before, func(it hashes.Item) {
 		b.items = append(b.items, it.Hash)
 	})
 	if err == nil {
@@ -78,7 +79,7 @@ func (b *Base) load(page uint64) error {
 // was loaded last. From there it goes on in steps that double, until it has gone too far. Then it
 // bisects.
 func (b *Base) find(hash uint64) (uint64, error) {
-	low, high := uint64(hashes.FirstBase), b.file.FirstPage() // the page is from low to high-1
+	low, high := uint64(hashes.FirstBase), b.kept.Header.FirstTail() // the page is from low to high-1
 	guess, _ := bits.Mul64(hash, high-low)
 	guess += low
 	if b.number > 0 && hash > b.items[0] {
@@ -92,7 +93,7 @@ func (b *Base) find(hash uint64) (uint64, error) {
 			guess = low + (high-low)/2
 		}
 		guess = min(max(guess, low+1), high-1)
-		if err := b.file.File.ReadPages(guess, p[:]); err != nil {
+		if err := b.kept.File.ReadPages(guess, p[:]); err != nil {
 			return 0, err
 		}
 		if p.FirstHash() < hash {

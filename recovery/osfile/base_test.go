@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // TestBase counts hashes in bases of no, one and many pages, first in any order, and then in ascending
@@ -81,7 +82,7 @@ func TestBaseReadsLittle(t *testing.T) {
 }
 
 // baseFile returns a file with a base of the given hashes.
-func baseFile(t *testing.T, sorted []uint64) *HistoryFile {
+func baseFile(t *testing.T, sorted []uint64) *recovery.Kept {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "f.hashes"))
 	must(t, err)
@@ -92,5 +93,5 @@ func baseFile(t *testing.T, sorted []uint64) *HistoryFile {
 	}
 	header, _, err := b.End()
 	must(t, err)
-	return &HistoryFile{File: hashFile{f}, Header: header}
+	return &recovery.Kept{File: hashFile{f}, Header: header}
 }

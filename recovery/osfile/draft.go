@@ -281,7 +281,7 @@ func (d *Draft) freeHashes(next string) error {
 	belongs, past := false, false
 	if filter, head, err := OpenFile(d.path); err == nil {
 		filter.Close()
-		_, _, err := recovery.EndOfHashes(hashFile{f}, head.Superblock)
+		_, err := recovery.EndOfHashes(hashFile{f}, head.Superblock)
 		belongs, past = err == nil && head.Superblock.KeepsHashes(), head.Superblock.KeepChanges() > 0
 	}
 	if runtime.GOOS == "windows" { // which neither renames nor removes an open file

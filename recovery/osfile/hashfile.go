@@ -117,25 +117,19 @@ func notASet(path string) error {
 
 // OpenHashesOf opens, for reading, the file of hashes that belongs to the filter at path with the
 // given superblock. The error is ErrHashes.
-func OpenHashesOf(path string, sb *layout.Superblock) (recovery.Kept, error) {
-	k, _, err := openHashesOf(path, sb)
-	return k, err
-}
-
-// openHashesOf is OpenHashesOf. It also returns a Tail that goes on after the part that counts.
-func openHashesOf(path string, sb *layout.Superblock) (k recovery.Kept, end hashes.Tail, err error) {
+func OpenHashesOf(path string, sb *layout.Superblock) (k recovery.Kept, err error) {
 	if err := recovery.CheckKept(sb); err != nil {
-		return k, end, err
+		return k, err
 	}
 	if path, err = realPath(path); err != nil {
-		return k, end, err
+		return k, err
 	}
 	var first error
 	for _, name := range []recovery.HashesName{recovery.CurrentHashes, recovery.NextHashes} {
 		f, err := openHashes(path+name.String(), os.O_RDONLY)
 		if err == nil {
-			if k, end, err = recovery.EndOfHashes(f, sb); err == nil {
-				return k, end, nil
+			if k, err = recovery.EndOfHashes(f, sb); err == nil {
+				return k, nil
 			}
 			f.Close()
 		}
@@ -143,5 +137,5 @@ func openHashesOf(path string, sb *layout.Superblock) (k recovery.Kept, end hash
 			first = err
 		}
 	}
-	return recovery.Kept{}, end, recovery.NoHashes(first)
+	return recovery.Kept{}, recovery.NoHashes(first)
 }

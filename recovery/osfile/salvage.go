@@ -40,16 +40,13 @@ func Salvage(path string) (*Remains, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, tail, err := openHashesOf(path, sb)
+	kept, err := OpenHashesOf(path, sb)
 	if err != nil {
 		return nil, err
 	}
+	kept.ReadOn()
 	r := &Remains{Superblock: sb, Kept: kept}
-	end, err := readOn(&r.Kept, &tail)
-	if err == nil {
-		err = r.readLogs(path, end, rest, runtime)
-	}
-	if err != nil {
+	if err := r.readLogs(path, rest, runtime); err != nil {
 		return nil, errors.Join(err, kept.File.Close())
 	}
 	return r, nil
@@ -78,41 +75,6 @@ func readDamaged(path string) (sb *layout.Superblock, rest bool, runtime []uint6
 	return sb, rest, words[layout.WordRuntime:], nil
 }
 
-// readOn adds to k the intact pages after those that the superblock counts.
-func readOn(k *recovery.Kept, tail *hashes.Tail) (end layout.Position, err error) {
-	c := &k.Counted
-	_, last := tail.End(k.LastNumber)
-	end = tail.Position()
-	from := end // of the page
-	if last != nil {
-		from = last.From()
-	}
-	p := new(hashes.Page)
-	read := func(number uint64) (at hashes.Place, to layout.Position, ok bool) {
-		place := hashes.Place{Identity: c.Identity, Number: number, Before: c.Check}
-		if k.File.ReadPages(number, p[:]) != nil {
-			return at, to, false
-		}
-		at, to, err := hashes.ReadTail(p, place, from, func(hashes.Entry) {})
-		return at, to, err == nil
-	}
-	for {
-		at, to, ok := read(c.Pages)
-		if !ok {
-			break
-		}
-		c.Pages, c.Check, c.Last, k.Last = at.Number, at.Before, 0, nil
-		from, end = to, to
-	}
-	for number := uint64(1); number < hashes.FirstBase; number++ {
-		if _, to, ok := read(number); ok && to.Number > end.Number {
-			k.Last, k.LastNumber, c.Last = new(hashes.Page), number, p.Check(number)
-			*k.Last, end = *p, to
-		}
-	}
-	return end, nil
-}
-
 // A logRun is what a log has from the beginning of one generation on.
 type logRun struct {
 	wal.Contents
@@ -128,8 +90,8 @@ type logCommit struct {
 	at      layout.Position
 }
 
-// readLogs adds to r the operations of a log of the file that come after a position.
-func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime []uint64) error {
+// readLogs adds to r the operations of a log of the file that come after those of NAME.hashes.
+func (r *Remains) readLogs(path string, rest bool, runtime []uint64) error {
 	runs, others, unknown, err := r.runs(path)
 	if err != nil {
 		return err
@@ -146,7 +108,7 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 	for i := range runs {
 		run := &runs[i]
 		durable = max(durable, run.Durable, layout.Promise(runtime, run.header.Salt), layout.Promise(runtime, wal.NextSalt(run.header.Salt)))
-		after, whole := run.after(end, sb)
+		after, whole := run.after(r.Kept.To, sb)
 		switch {
 		case !whole:
 			beyond = max(beyond, run.LSN)
@@ -158,7 +120,7 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 	unjoined := len(runs) > 0 && best == nil || best != nil && len(best.entries) == 0 && beyond > reached
 	if unjoined || others && !newest && !rest {
 		return &layout.CorruptError{Region: layout.RegionLog, Rule: "K2", What: fmt.Sprintf(
-			"the log does not go on where NAME.hashes ends, after operation %d, or belongs to another filter: move it away to do without it", end.Number)}
+			"the log does not go on where NAME.hashes ends, after operation %d, or belongs to another filter: move it away to do without it", r.Kept.To.Number)}
 	}
 	// The superblock may be older than the lost log; then only the promise shows that a log
 	// existed.
@@ -326,6 +288,8 @@ func (run *logRun) after(end layout.Position, sb *layout.Superblock) (rest []has
 		if i == len(run.entries) {
 			return run.entries[skip:], true
 		}
-		at = at.After(run.entries[i].Op, run.entries[i].Hash)
+		e := &run.entries[i]
+		e.After = at.After(e.Op, e.Hash)
+		at = e.After
 	}
 }

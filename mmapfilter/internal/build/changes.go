@@ -9,6 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -58,17 +59,17 @@ func NewChanges(dir scratcher, since, to layout.Position) *Changes {
 func (c *Changes) Close() { c.spool.close() }
 
 // AddRecent adds an operation that is not in a file yet.
-func (c *Changes) AddRecent(e hashes.Entry, after layout.Position) {
-	if after.Number <= c.since.Number { // the operation is before the first position, and may matter
+func (c *Changes) AddRecent(e hashes.Entry) {
+	if e.After.Number <= c.since.Number { // the operation is before the first position, and may matter
 		c.put(e)
 	}
-	c.Add(e, after)
+	c.Add(e)
 }
 
 // Add adds an operation, if it is after the first position.
-func (c *Changes) Add(e hashes.Entry, after layout.Position) {
-	if after.Number <= c.since.Number {
-		c.forked = c.forked || after.Number == c.since.Number && after != c.since
+func (c *Changes) Add(e hashes.Entry) {
+	if e.After.Number <= c.since.Number {
+		c.forked = c.forked || e.After.Number == c.since.Number && e.After != c.since
 		return
 	}
 	if e.Op != layout.Insert {
@@ -81,7 +82,7 @@ func (c *Changes) Add(e hashes.Entry, after layout.Position) {
 
 // addBefore adds an operation before the first position, if the number of items of its hash may
 // matter.
-func (c *Changes) addBefore(e hashes.Entry, _ layout.Position) {
+func (c *Changes) addBefore(e hashes.Entry) {
 	if word, bit := c.doubt(e.Hash); *word&bit != 0 {
 		c.put(e)
 	}
@@ -102,7 +103,7 @@ func (c *Changes) put(e hashes.Entry) {
 // Read adds the operations in files of the history, from the first position on, and the earlier
 // operations that matter. The first position is in the first file, or after its end. If a file is
 // damaged, the error matches recovery.ErrHashes.
-func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err error) {
+func (c *Changes) Read(ctx context.Context, files []recovery.Kept) (err error) {
 	defer func() {
 		if !errors.Is(err, ErrChangesGone) {
 			err = hashesError(err)
@@ -114,13 +115,13 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 	}
 	c.forked = c.forked || first.Header.At.Number == c.since.Number && first.Header.At != c.since
 	for i := range files {
-		page := files[i].FirstPage()
+		page := files[i].Header.FirstTail()
 		if i == 0 {
 			if page, err = first.PageOf(c.since.Number); err != nil {
 				return gone(err, files)
 			}
 		}
-		if err := walk(ctx, &files[i], page, c.Add); err != nil {
+		if err := files[i].Operations(ctx, page, c.Add); err != nil {
 			return gone(err, files[i:])
 		}
 	}
@@ -132,7 +133,7 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 		if c.since.Number < first.To.Number {
 			until.To = c.since
 		}
-		if err := walk(ctx, &until, first.FirstPage(), c.addBefore); err != nil {
+		if err := until.Operations(ctx, first.Header.FirstTail(), c.addBefore); err != nil {
 			return gone(err, files)
 		}
 	}
@@ -144,26 +145,15 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 
 // gone turns damage of the first of files into ErrChangesGone, unless it is the last file of the
 // history. It returns other errors as they are.
-func gone(err error, files []osfile.HistoryFile) error {
+func gone(err error, files []recovery.Kept) error {
 	if errors.Is(err, layout.ErrCorrupt) && len(files) > 1 {
 		return fmt.Errorf("%w: %w", ErrChangesGone, err)
 	}
 	return err
 }
 
-// walk calls each for the operations of a file, starting at a page.
-func walk(ctx context.Context, h *osfile.HistoryFile, page uint64, each func(hashes.Entry, layout.Position)) error {
-	w, err := h.Walk(page)
-	for more := true; more && err == nil; {
-		if err = context.Cause(ctx); err == nil {
-			more, err = w.Next(each)
-		}
-	}
-	return err
-}
-
 // Write writes the changes, after Read.
-func (c *Changes) Write(ctx context.Context, first *osfile.HistoryFile, to *changes.Writer) error {
+func (c *Changes) Write(ctx context.Context, first *recovery.Kept, to *changes.Writer) error {
 	base := osfile.BaseOf(first)
 	for i := range c.spool.parts() {
 		if err := context.Cause(ctx); err != nil {

@@ -120,7 +120,7 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 			h.Ages[i].First, h.Ages[i].Last = w.believed(h.Ages[i].First), w.believed(h.Ages[i].Last)
 		}
 		if b.Continues != nil {
-			h.At, h.Before = m.inputs[0].surveyed.at, m.inputs[0].Counted
+			h.At, h.Before = m.inputs[0].surveyed.From, m.inputs[0].Counted
 		}
 	}
 	b.base = &baseFile{pages: pageFile{file: f}}

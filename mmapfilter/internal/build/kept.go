@@ -39,14 +39,12 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 	for i := range m.inputs {
 		in := &m.inputs[i]
 		in.Kept, in.number = kept[i], i
-		if in.header, err = recovery.ReadHashesHeader(in.File, in.Counted.Identity); err != nil {
-			return nil, in.fault(err)
-		}
-		for j := range in.header.Ages {
-			a := &in.header.Ages[j]
+		in.Header.Ages = slices.Clone(in.Header.Ages)
+		for j := range in.Header.Ages {
+			a := &in.Header.Ages[j]
 			a.First, a.Last = max(a.First, in.AgesFrom), max(a.Last, in.AgesFrom)
 		}
-		m.entries += in.header.Items
+		m.entries += in.Header.Items
 	}
 	past, err := m.surveyTails(ctx, workers, ages.window)
 	if err != nil {
@@ -57,7 +55,7 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 	}
 	for i := range m.inputs {
 		in := &m.inputs[i]
-		for _, a := range in.header.Ages {
+		for _, a := range in.Header.Ages {
 			in.ageOf = append(in.ageOf, ages.Base(a))
 		}
 	}
@@ -162,7 +160,7 @@ func (path Beside) Scratch() (*osfile.Scratch, error) { return osfile.ScratchBes
 func (m *Merged) joinAges(past history, w Window) *Ages {
 	all := slices.Clone([]hashes.Age(past))
 	for i := range m.inputs {
-		all = append(all, m.inputs[i].header.Ages...)
+		all = append(all, m.inputs[i].Header.Ages...)
 	}
 	byLast := func(a, b hashes.Age) int {
 		return cmp.Or(cmp.Compare(a.Last, b.Last), cmp.Compare(a.First, b.First))
@@ -193,8 +191,8 @@ func (m *Merged) close()                         { m.tails.close() }
 func (m *Merged) done() error {
 	for i := range m.inputs {
 		in := &m.inputs[i]
-		if n, sum := in.items.Load(), in.sum.Load(); n != in.header.Items || sum != in.header.Sum {
-			return in.fault(hashes.Corrupt(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.header.Items, in.header.Sum))
+		if n, sum := in.items.Load(), in.sum.Load(); n != in.Header.Items || sum != in.Header.Sum {
+			return in.fault(hashes.Corrupt(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.Header.Items, in.Header.Sum))
 		}
 	}
 	return nil
@@ -229,7 +227,7 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 // appendBase appends the items of the base from first to last.
 func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry, error) {
 	const begin = hashes.FirstBase
-	end := begin + in.header.Pages
+	end := in.Header.FirstTail()
 	var p hashes.Page
 	// low is a page that begins before first, or the page before the base. high is a page that does
 	// not begin before first, or it is end.
@@ -258,7 +256,7 @@ func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry
 		if err := in.File.ReadPages(page, p[:]); err != nil {
 			return to, err
 		}
-		err := in.header.ReadBase(&p, page, before, func(it hashes.Item) {
+		err := in.Header.ReadBase(&p, page, before, func(it hashes.Item) {
 			if beyond = it.Hash > last; it.Hash >= first && !beyond {
 				e := hashes.Entry{Op: layout.Insert, Items: 1, Hash: it.Hash}
 				to = append(to, newEntry(in.number, in.ageOf[it.Age], e))

@@ -57,8 +57,9 @@ func (f *keptFile) WritePages(first uint64, words []uint64) error {
 type keptMaker struct {
 	rng     *rand.Rand
 	file    *keptFile
-	at      hashes.Place
-	end     layout.Position
+	header  hashes.Header
+	at      hashes.TailPlace
+	to      layout.Position
 	last    *hashes.Page
 	counted layout.Hashes
 	now     uint64
@@ -105,10 +106,9 @@ func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
 		k.held[h] = uint64(len(k.items[h]))
 	}
 	var err error
-	if _, k.at, err = b.End(); err != nil {
-		t.Fatal(err)
-	}
-	k.end = h.At
+	k.header, k.at, err = b.End()
+	must(t, err)
+	k.to = h.At
 	k.counted = layout.Hashes{Identity: seed, Pages: k.at.Number, Check: k.at.Before}
 	return k
 }
@@ -152,7 +152,7 @@ func (k *keptMaker) do(t *testing.T, tail *hashes.Tail, op layout.Op, h uint64) 
 // tail returns a tail with random operations.
 func (k *keptMaker) tail(t *testing.T, operations int) *hashes.Tail {
 	t.Helper()
-	tail := hashes.NewTail(k.at, k.end, k.file.WritePages)
+	tail := hashes.NewTail(k.at, k.file.WritePages)
 	for range operations {
 		k.do(t, tail, layout.Op(1+k.rng.IntN(3)), k.hash())
 	}
@@ -167,21 +167,24 @@ func (k *keptMaker) endPage(t *testing.T, tail *hashes.Tail) {
 	t.Helper()
 	full, _ := tail.End(0)
 	counted, last := tail.End(full.Pages)
-	k.at, k.end = hashes.Place{Identity: k.at.Identity, Number: full.Pages, Before: full.Check}, tail.Position()
+	k.at.Number, k.at.Before, k.at.From = full.Pages, full.Check, tail.Position()
 	if last != nil {
 		k.file.WritePages(full.Pages, last[:])
 		k.at.Number, k.at.Before = full.Pages+1, counted.Last
 	}
+	k.to = k.at.From
 	k.counted.Pages, k.counted.Check = k.at.Number, k.at.Before
 }
 
 // lastPage appends the last operations, in a page that is not full.
 func (k *keptMaker) lastPage(t *testing.T, operations int) {
-	k.counted, k.last = k.tail(t, operations).End(2)
+	tail := k.tail(t, operations)
+	k.counted, k.last = tail.End(2)
+	k.to = tail.Position()
 }
 
 func (k *keptMaker) kept() recovery.Kept {
-	return recovery.Kept{File: k.file, Counted: k.counted, Last: k.last, LastNumber: 2}
+	return recovery.Kept{File: k.file, Header: k.header, Counted: k.counted, Last: k.last, LastNumber: 2, To: k.to}
 }
 
 // want appends the items that the file should have.
@@ -222,10 +225,10 @@ func TestKept(t *testing.T) {
 		{1, 5000, 0, 0},
 		{1, 5000, 0, 100},
 		{1, 0, 3, 10},
-		{1, 0, stretchPages*roundStretches + 10, 7},
+		{1, 0, recovery.TailPages*roundStretches + 10, 7},
 		{1, 12_000, 3, 12_000},
 		{2, 0, 2, 10_000},
-		{3, 1000, 2 * stretchPages, 20},
+		{3, 1000, 2 * recovery.TailPages, 20},
 		{MostInputs, 50, 2, 500},
 	} {
 		var all []*keptMaker
@@ -305,7 +308,7 @@ func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages,
 // TestDamagedTail covers K1: the error must name the first wrong page of the tails, however many workers
 // read them.
 func TestDamagedTail(t *testing.T) {
-	const pages = 4*stretchPages + 5
+	const pages = 4*recovery.TailPages + 5
 	undamaged := func() *keptMaker {
 		k := newKept(t, 1, 1000)
 		for range pages {
@@ -328,13 +331,13 @@ func TestDamagedTail(t *testing.T) {
 	}
 	good := undamaged()
 	first, end := good.at.Number-pages, good.at.Number
-	for _, page := range []uint64{first, first + 1, first + stretchPages - 1, first + stretchPages, first + stretchPages + 1, end - 1} {
+	for _, page := range []uint64{first, first + 1, first + recovery.TailPages - 1, first + recovery.TailPages, first + recovery.TailPages + 1, end - 1} {
 		for _, word := range []int{0, 1, 2, 3, 511} {
 			k := undamaged()
 			k.file.pages[page][word] ^= 1
 			check(fmt.Sprintf("word %d", word), page, k.kept())
 			check("the second file", page, good.kept(), k.kept())
-			for later := page + 1; later < end; later += stretchPages {
+			for later := page + 1; later < end; later += recovery.TailPages {
 				k.file.pages[later][5] ^= 1
 			}
 			check("and others", page, k.kept())
@@ -346,15 +349,15 @@ func TestDamagedTail(t *testing.T) {
 	k = good.kept()
 	k.Counted.Pages = first
 	check("the check of another page", first-1, k)
-	for _, page := range []uint64{0, 1, stretchPages, stretchPages + 1} { // its check is right, but its position is wrong
+	for _, page := range []uint64{0, 1, recovery.TailPages, recovery.TailPages + 1} { // its check is right, but its position is wrong
 		for name, change := range map[string]func(*layout.Position){
 			"another number of operations": func(p *layout.Position) { p.Number++ },
 			"other operations":             func(p *layout.Position) { p.Chain++ },
 		} {
 			k := newKept(t, 1, 1000)
-			for n := range uint64(2 * stretchPages) {
+			for n := range uint64(2 * recovery.TailPages) {
 				if n == page {
-					change(&k.end)
+					change(&k.at.From)
 				}
 				k.checkpoint(t, 5)
 			}
@@ -372,7 +375,7 @@ func TestDamagedTail(t *testing.T) {
 // TestTailIsCutOff checks that a system error or a cancelled context ends the reading of a tail, in the
 // first pass and in the second. After a cancellation, each worker may read at most one more stretch.
 func TestTailIsCutOff(t *testing.T) {
-	const pages, workers = 20 * stretchPages, 3
+	const pages, workers = 20 * recovery.TailPages, 3
 	k := newKept(t, 1, 0)
 	for range pages {
 		k.checkpoint(t, 1)
@@ -401,7 +404,7 @@ func TestTailIsCutOff(t *testing.T) {
 			if err == nil {
 				m.Close()
 			}
-			if n := k.file.reads.Load() - before; cancelled && n > workers*(stretchPages+1) {
+			if n := k.file.reads.Load() - before; cancelled && n > workers*(recovery.TailPages+1) {
 				t.Errorf("cancelled at read %d: %d reads after that", at, n)
 			}
 			cancel(nil)
@@ -449,6 +452,7 @@ func TestBuildKept(t *testing.T) {
 	}
 	tail := k.tail(t, 100)
 	k.counted, k.last = tail.End(2)
+	k.to = tail.Position()
 	items := uint64(len(k.want(nil)))
 	distinct := k.items
 	maps.DeleteFunc(distinct, func(_ uint64, ages []int) bool { return len(ages) == 0 })
@@ -484,8 +488,8 @@ func TestBuildKept(t *testing.T) {
 		must(t, err)
 		got, err := osfile.OpenHashesOf(path, sb)
 		must(t, err)
-		h, err := recovery.ReadHashesHeader(got.File, sb.Hashes().Identity)
-		must(t, errors.Join(err, got.File.Close()))
+		must(t, got.File.Close())
+		h := got.Header
 		at, before, descent := layout.Position{}, layout.Hashes{}, uint64(5)
 		if c.continues != nil {
 			at, before, descent = tail.Position(), k.counted, 77

@@ -28,7 +28,7 @@ const (
 )
 
 func newEntry(input, age int, e hashes.Entry) entry {
-	return entry{e.Hash, uint64(input) | uint64(age)<<entryAge | uint64(e.Op)<<entryOp | uint64(e.Items+1)<<entryItems | e.Number<<entryNumber}
+	return entry{e.Hash, uint64(input) | uint64(age)<<entryAge | uint64(e.Op)<<entryOp | uint64(e.Items+1)<<entryItems | e.After.Number<<entryNumber}
 }
 
 func (e entry) input() int    { return int(e.what & (MostInputs - 1)) }
@@ -187,9 +187,8 @@ type Merged struct {
 type input struct {
 	recovery.Kept
 	number   int
-	header   hashes.Header
-	ageOf    []int     // the new age for each age of the base
-	surveyed tailPlace // the tail was surveyed up to here
+	ageOf    []int            // the new age for each age of the base
+	surveyed hashes.TailPlace // the tail was surveyed up to here
 
 	items, sum atomic.Uint64 // of the part of the base that was loaded
 }
@@ -210,10 +209,4 @@ func (in *input) fault(err error) error {
 		return nil
 	}
 	return &InputError{in.number, err}
-}
-
-// A tailPlace is a place in a tail.
-type tailPlace struct {
-	hashes.Place
-	at layout.Position
 }

@@ -54,7 +54,7 @@ func TestOrderDecides(t *testing.T) {
 		var kept []recovery.Kept
 		for i, f := range c.files {
 			k := newKept(t, uint64(i)+1, 0, f.base...)
-			tail := hashes.NewTail(k.at, k.end, k.file.WritePages)
+			tail := hashes.NewTail(k.at, k.file.WritePages)
 			for _, op := range f.operations {
 				if op == '<' {
 					k.now = 0
@@ -92,11 +92,11 @@ func TestEntry(t *testing.T) {
 	const mostNumber = 1<<(64-entryNumber) - 1
 	for _, op := range []layout.Op{layout.Insert, layout.Delete, layout.AtLeastOne} {
 		for items := -1; items <= 1; items++ {
-			e := newEntry(MostInputs-1, keptAges-1, hashes.Entry{Op: op, Items: items, Hash: 7, Number: mostNumber})
+			e := newEntry(MostInputs-1, keptAges-1, hashes.Entry{Op: op, Items: items, Hash: 7, After: layout.Position{Number: mostNumber}})
 			if e.hash != 7 || e.input() != MostInputs-1 || e.age() != keptAges-1 || e.op() != op || e.items() != int64(items) || e.what>>entryNumber != mostNumber {
 				t.Errorf("operation %d, %d items: %+v", op, items, e)
 			}
-			before := newEntry(MostInputs-1, keptAges-1, hashes.Entry{Op: layout.AtLeastOne, Items: 1, Hash: 7, Number: mostNumber - 1})
+			before := newEntry(MostInputs-1, keptAges-1, hashes.Entry{Op: layout.AtLeastOne, Items: 1, Hash: 7, After: layout.Position{Number: mostNumber - 1}})
 			item := newEntry(0, 0, hashes.Entry{Op: layout.Insert, Items: 1, Hash: 7})
 			if before.compare(e) >= 0 || e.compare(before) <= 0 || item.compare(before) >= 0 {
 				t.Errorf("operation %d, %d items: the entry does not come after earlier entries", op, items)

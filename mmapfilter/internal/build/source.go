@@ -72,7 +72,7 @@ type baseFile struct {
 	pages  pageFile
 	base   *hashes.Base
 	header hashes.Header
-	tail   hashes.Place
+	tail   hashes.TailPlace
 
 	mu     sync.Mutex
 	turns  sync.Cond

@@ -8,21 +8,20 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// All workers read the tails, stretch by stretch. They read the tails twice: the first pass finds out
-// the ages, and how many operations there are, which decides the number of partitions.
-const (
-	// stretchPages is how many pages a stretch has. They are few, so that a cancelled build ends soon.
-	stretchPages = 64
-	// roundStretches is how many stretches the first pass reads before it joins their results in order.
-	// It bounds the memory for results.
-	roundStretches = 256
-)
+// All workers read the tails, stretch by stretch: recovery.TailPages pages at a time. They read the
+// tails twice: the first pass finds out the ages, and how many operations there are, which decides the
+// number of partitions.
+
+// roundStretches is how many stretches the first pass reads before it joins their results in order. It
+// bounds the memory for results.
+const roundStretches = 256
 
 // A stretch has what the first pass found in a stretch of a tail.
 type stretch struct {
-	begin, end tailPlace
+	begin, end hashes.TailPlace
 	spans      []span
 	inserts    bool // all its operations are inserts
 	err        error
@@ -33,67 +32,24 @@ type span struct{ time, inserts uint64 }
 
 // stretches returns how many stretches the tail has. It has at least one.
 func (in *input) stretches() int {
-	first := hashes.FirstBase + in.header.Pages
-	pages := max(in.Counted.Pages, first+1) - first
-	return int((pages + stretchPages - 1) / stretchPages)
+	pages := in.Counted.Pages - in.Header.FirstTail()
+	return int(max(1, (pages+recovery.TailPages-1)/recovery.TailPages))
 }
 
-// A tailReader reads tails for one goroutine.
-type tailReader struct {
-	words [(1 + stretchPages) * hashes.PageWords]uint64
-}
-
-// page returns a page that was read.
-func (r *tailReader) page(i int) *hashes.Page {
-	return (*hashes.Page)(r.words[i*hashes.PageWords:])
-}
-
-// readStretch calls do for the operations of stretch i of the tail of an input.
-func (r *tailReader) readStretch(in *input, i int, do func(hashes.Entry)) (begin, end tailPlace, err error) {
-	each := func(e hashes.Entry) {
-		e.Time = max(e.Time, in.AgesFrom)
-		do(e)
+// read calls do for the operations of stretch i of the tail, and returns the place where it begins.
+func (in *input) read(r *recovery.TailReader, i int, do func(hashes.Entry)) (begin hashes.TailPlace, err error) {
+	if err := r.Seek(&in.Kept, in.Header.FirstTail()+uint64(i)*recovery.TailPages); err != nil {
+		return begin, err
 	}
-	number := hashes.FirstBase + in.header.Pages + uint64(i)*stretchPages
-	pages := int(min(number+stretchPages, max(number, in.Counted.Pages)) - number)
-	before := number - 1
-	if i == 0 {
-		before = 0 // the checks of the tail follow the check of the header
-	}
-	err = in.File.ReadPages(before, r.words[:hashes.PageWords])
-	if err == nil {
-		err = in.File.ReadPages(number, r.words[hashes.PageWords:][:pages*hashes.PageWords])
-	}
-	if err != nil {
-		return begin, end, err
-	}
-	begin.Place = hashes.Place{Identity: in.Counted.Identity, Number: number, Before: r.page(0).Check(before)}
-	if begin.at = in.header.At; pages > 0 {
-		begin.at = r.page(1).From()
-	}
-	end = begin
-	for n := 1; n <= pages && err == nil; n++ {
-		end.Place, end.at, err = hashes.ReadTail(r.page(n), end.Place, end.at, each)
-	}
-	if i < in.stretches()-1 || err != nil {
-		return begin, end, err
-	}
-	if in.Last != nil {
-		place := hashes.Place{Identity: end.Identity, Number: in.LastNumber, Before: end.Before}
-		_, end.at, err = hashes.ReadTail(in.Last, place, end.at, each)
-	}
-	for _, e := range in.More {
-		end.at = end.at.After(e.Op, e.Hash)
-		e.Number = end.at.Number
-		each(e)
-	}
-	return begin, end, err
+	begin = r.At
+	_, err = r.Next(do)
+	return begin, err
 }
 
 // survey finds out what stretch i of the tail has.
-func (b *stretch) survey(r *tailReader, in *input, i int) {
+func (b *stretch) survey(r *recovery.TailReader, in *input, i int) {
 	b.spans, b.inserts = b.spans[:0], true
-	b.begin, b.end, b.err = r.readStretch(in, i, func(e hashes.Entry) {
+	b.begin, b.err = in.read(r, i, func(e hashes.Entry) {
 		b.inserts = b.inserts && e.Op == layout.Insert
 		if e.Op == layout.Delete {
 			return
@@ -103,21 +59,16 @@ func (b *stretch) survey(r *tailReader, in *input, i int) {
 		}
 		b.spans[len(b.spans)-1].inserts++
 	})
+	b.end = r.At
 }
 
-// follow checks that stretch i of the tail continues the stretch before, and that the last stretch ends
-// with the check that the superblock names.
+// follow checks that stretch i of the tail continues the stretch before.
 func (b *stretch) follow(in *input, i int) error {
-	if i == 0 {
-		in.surveyed = tailPlace{b.begin.Place, in.header.At}
-	}
 	switch {
 	case b.err != nil:
 		return b.err
-	case b.begin != in.surveyed:
-		return hashes.Corrupt(b.begin.Number, "the page continues a history after operation %d, but the pages before it end at operation %d, or in another history", b.begin.at.Number, in.surveyed.at.Number)
-	case i == in.stretches()-1 && b.end.Before != in.Counted.Check:
-		return hashes.Corrupt(b.end.Number-1, "the check is not the one that the superblock names")
+	case i > 0 && b.begin != in.surveyed:
+		return hashes.Corrupt(b.begin.Number, "the page continues a history after operation %d, but the pages before it end at operation %d, or in another history", b.begin.From.Number, in.surveyed.From.Number)
 	}
 	in.surveyed = b.end
 	return nil
@@ -128,7 +79,7 @@ func (b *stretch) follow(in *input, i int) error {
 // nor does an error, which names the first wrong page.
 func (m *Merged) surveyTails(ctx context.Context, workers int, w Window) (past history, err error) {
 	stretches := make([]stretch, min(roundStretches, m.stretches()))
-	readers := make([]tailReader, workers)
+	readers := make([]recovery.TailReader, workers)
 	for first := 0; first < m.stretches(); first += len(stretches) {
 		stretches = stretches[:min(len(stretches), m.stretches()-first)]
 		err := Parallel(ctx, workers, len(stretches), nil, func(worker, i int) error {
@@ -145,7 +96,7 @@ func (m *Merged) surveyTails(ctx context.Context, workers int, w Window) (past h
 			if err := b.follow(in, n); err != nil {
 				return nil, in.fault(err)
 			}
-			m.entries += b.end.at.Number - b.begin.at.Number
+			m.entries += b.end.From.Number - b.begin.From.Number
 			m.inserts = m.inserts && b.inserts
 			for _, s := range b.spans {
 				past.add(s.time, s.inserts, w)
@@ -160,7 +111,7 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 	m.tails = newSpool(dir, workers, budget, m.n)
 	m.n = min(m.n, m.tails.parts())
 	workers = min(workers, m.stretches())
-	readers, collectors := make([]tailReader, workers), make([]*collector, workers)
+	readers, collectors := make([]recovery.TailReader, workers), make([]*collector, workers)
 	for i := range collectors {
 		collectors[i] = m.tails.collector()
 	}
@@ -168,7 +119,7 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 		in, n := m.stretch(i)
 		age, at, known := 0, uint64(0), false // age and time of the last insert, if known
 		var failed error
-		_, _, err := readers[worker].readStretch(in, n, func(e hashes.Entry) {
+		_, err := in.read(&readers[worker], n, func(e hashes.Entry) {
 			if e.Op != layout.Delete && (!known || e.Time != at) {
 				age, at, known = ageAt(e.Time), e.Time, true
 			}

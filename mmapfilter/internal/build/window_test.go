@@ -49,7 +49,7 @@ func TestJoinByTime(t *testing.T) {
 		}
 		for i := range uint64(20) { // ages of the base before
 			last := w.Now - rng.Uint64N(2*w.Length)
-			m.inputs[0].header.Ages = append(m.inputs[0].header.Ages, hashes.Age{First: last - i, Last: last, Items: 1})
+			m.inputs[0].Header.Ages = append(m.inputs[0].Header.Ages, hashes.Age{First: last - i, Last: last, Items: 1})
 		}
 		ages := m.joinAges(past, w)
 		if len(m.ages) > 45 {
@@ -68,7 +68,7 @@ func TestJoinByTime(t *testing.T) {
 		for _, time := range times {
 			check(time, time, m.ages[ages.Tail(time)])
 		}
-		for _, a := range m.inputs[0].header.Ages {
+		for _, a := range m.inputs[0].Header.Ages {
 			check(a.First, a.Last, m.ages[ages.Base(a)])
 		}
 		ahead := w.Now + w.Step()/2
