@@ -227,6 +227,9 @@ func (p *Page) baseItem(i int) Item {
 // page.
 func (p *Page) FirstHash() uint64 { return p[1] }
 
+// Hashes returns the hashes on a page of the base that ReadBase has checked.
+func (p *Page) Hashes() []uint64 { return p[1:][:p[0]>>countShift] }
+
 // A Base lays out a base, page by page.
 type Base struct {
 	write  func(number uint64, page []uint64) error

@@ -10,7 +10,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
 	"github.com/mmapfilter/mmapfilter/recovery"
-	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Errors of Changes.
@@ -154,7 +153,7 @@ func gone(err error, files []recovery.Kept) error {
 
 // Write writes the changes, after Read.
 func (c *Changes) Write(ctx context.Context, first *recovery.Kept, to *changes.Writer) error {
-	base := osfile.BaseOf(first)
+	base := &baseReader{kept: first}
 	for i := range c.spool.parts() {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -190,7 +189,7 @@ func (c *Changes) Write(ctx context.Context, first *recovery.Kept, to *changes.W
 
 // times returns by how much the operations after the first position change the number of items of a
 // hash. operations has all operations of the hash, in their order.
-func (c *Changes) times(operations []entry, base *osfile.Base) (int64, error) {
+func (c *Changes) times(operations []entry, base *baseReader) (int64, error) {
 	var before, after effect
 	for _, e := range operations {
 		if e.what>>entryNumber > c.since.Number {
@@ -202,7 +201,7 @@ func (c *Changes) times(operations []entry, base *osfile.Base) (int64, error) {
 	if after.least <= after.more {
 		return after.more, nil
 	}
-	n, err := base.Count(operations[0].hash)
+	n, err := base.count(operations[0].hash)
 	if err != nil {
 		return 0, err
 	}

@@ -226,51 +226,21 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 
 // appendBase appends the items of the base from first to last.
 func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry, error) {
-	const begin = hashes.FirstBase
-	end := in.Header.FirstTail()
-	var p hashes.Page
-	// low is a page that begins before first, or the page before the base. high is a page that does
-	// not begin before first, or it is end.
-	low, high := uint64(begin-1), end
-	for low+1 < high {
-		middle := low + (high-low)/2
-		if err := in.File.ReadPages(middle, p[:]); err != nil {
-			return to, err
-		}
-		if p.FirstHash() < first {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	page := max(low, begin)
-	before := uint32(0)
-	if page > begin {
-		if err := in.File.ReadPages(page-1, p[:]); err != nil {
-			return to, err
-		}
-		before = p.Check(page - 1)
-	}
+	b, end := baseReader{kept: &in.Kept}, in.Header.FirstTail()
+	number, err := b.find(first)
 	start, sum := len(to), uint64(0)
-	for beyond := false; page < end && !beyond; page++ {
-		if err := in.File.ReadPages(page, p[:]); err != nil {
-			return to, err
-		}
-		err := in.Header.ReadBase(&p, page, before, func(it hashes.Item) {
+	for beyond := false; number < end && !beyond && err == nil; number++ {
+		err = b.read(number, func(it hashes.Item) {
 			if beyond = it.Hash > last; it.Hash >= first && !beyond {
 				e := hashes.Entry{Op: layout.Insert, Items: 1, Hash: it.Hash}
 				to = append(to, newEntry(in.number, in.ageOf[it.Age], e))
 				sum += it.Hash
 			}
 		})
-		if err != nil {
-			return to, err
-		}
-		before = p.Check(page)
 	}
-	if count {
+	if err == nil && count {
 		in.items.Add(uint64(len(to) - start))
 		in.sum.Add(sum)
 	}
-	return to, nil
+	return to, err
 }

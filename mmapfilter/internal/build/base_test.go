@@ -1,9 +1,7 @@
-package osfile
+package build
 
 import (
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -31,7 +29,7 @@ func TestBase(t *testing.T) {
 			}
 		}
 		slices.Sort(all)
-		h := baseFile(t, all)
+		h := keptBase(t, all)
 		counts := map[uint64]int{}
 		for _, hash := range all {
 			counts[hash]++
@@ -43,9 +41,9 @@ func TestBase(t *testing.T) {
 			}
 		}
 		for range 2 {
-			b := BaseOf(h)
+			b := baseReader{kept: h}
 			for _, hash := range asked {
-				if n, err := b.Count(hash); err != nil || n != counts[hash] {
+				if n, err := b.count(hash); err != nil || n != counts[hash] {
 					t.Fatalf("of %d items, %d have hash %#x, not %d; %v", len(all), n, hash, counts[hash], err)
 				}
 			}
@@ -54,7 +52,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestBaseReadsLittle: to count a hash in a base of many pages, Count reads only a few of them.
+// TestBaseReadsLittle: to count a hash in a base of many pages, count reads only a few of them.
 func TestBaseReadsLittle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	all := make([]uint64, 200*hashes.BaseItems)
@@ -62,14 +60,13 @@ func TestBaseReadsLittle(t *testing.T) {
 		all[i] = rng.Uint64()
 	}
 	slices.Sort(all)
-	h := baseFile(t, all)
+	h := keptBase(t, all)
 	damaged := 0
-	for range 50 { // Count fails if it reads a damaged page
+	for range 50 { // count fails if it reads a damaged page
 		i := rng.IntN(len(all))
 		page := uint64(hashes.FirstBase + i/hashes.BaseItems)
-		_, err := h.File.(hashFile).WriteAt([]byte{0xFF}, int64(page+100)%200*hashes.PageBytes+3*hashes.PageBytes+2000)
-		must(t, err)
-		n, err := BaseOf(h).Count(all[i])
+		h.File.(*keptFile).pages[hashes.FirstBase+(page+100)%200][250] = 0
+		n, err := (&baseReader{kept: h}).count(all[i])
 		if err != nil {
 			damaged++
 		} else if n != 1 {
@@ -77,21 +74,19 @@ func TestBaseReadsLittle(t *testing.T) {
 		}
 	}
 	if damaged > 15 {
-		t.Errorf("for %d of 50 hashes, Count read a damaged page far away", damaged)
+		t.Errorf("for %d of 50 hashes, count read a damaged page far away", damaged)
 	}
 }
 
-// baseFile returns a file with a base of the given hashes.
-func baseFile(t *testing.T, sorted []uint64) *recovery.Kept {
+// keptBase returns a file with a base of the given hashes.
+func keptBase(t *testing.T, sorted []uint64) *recovery.Kept {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "f.hashes"))
-	must(t, err)
-	t.Cleanup(func() { f.Close() })
-	b := hashes.NewBase(hashes.Header{Identity: 7, Ages: []hashes.Age{{}}}, hashFile{f}.WritePages)
+	f := new(keptFile)
+	b := hashes.NewBase(hashes.Header{Identity: 7, Ages: []hashes.Age{{}}}, f.WritePages)
 	for _, h := range sorted {
 		must(t, b.Add(hashes.Item{Hash: h}))
 	}
 	header, _, err := b.End()
 	must(t, err)
-	return &recovery.Kept{File: hashFile{f}, Header: header}
+	return &recovery.Kept{File: f, Header: header}
 }
