@@ -111,7 +111,7 @@ func BenchmarkVerify(b *testing.B) {
 			m, err := osfile.Map(f, head.Size, false)
 			must(b, err)
 			sums := make([]uint64, head.Geometry.Chunks)
-			build.Parallel(context.Background(), 2, len(sums), m.Data, func(_, i int) error {
+			build.Parallel(context.Background(), 2, len(sums), m.Data, func(_ context.Context, _, i int) error {
 				for _, w := range recovery.Words(head.Geometry.ChunkOf(m.Data, int64(i))) {
 					sums[i] += w
 				}

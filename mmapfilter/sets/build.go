@@ -306,7 +306,7 @@ func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, 
 func (h *home) check(ctx context.Context, p *Plan, built []*Built, total int64) error {
 	var mu sync.Mutex
 	var done int64
-	return build.Parallel(ctx, runtime.GOMAXPROCS(0), len(built), nil, func(_, i int) error {
+	return build.Parallel(ctx, runtime.GOMAXPROCS(0), len(built), nil, func(ctx context.Context, _, i int) error {
 		if err := h.checkShard(ctx, p, built[i]); err != nil {
 			return err
 		}

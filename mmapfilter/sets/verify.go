@@ -48,7 +48,7 @@ func verify(ctx context.Context, path string, progress []func(done, total int64)
 	var mu sync.Mutex
 	var done int64
 	failed := make([]*ShardError, len(st.shards))
-	err = build.Parallel(ctx, runtime.GOMAXPROCS(0), len(st.shards), nil, func(_, i int) error {
+	err = build.Parallel(ctx, runtime.GOMAXPROCS(0), len(st.shards), nil, func(ctx context.Context, _, i int) error {
 		report, err := st.shards[i].verify(ctx)
 		if cause := context.Cause(ctx); cause != nil {
 			return cause

@@ -163,12 +163,14 @@ func (b *builder) full() error {
 
 // parallel is Parallel for the tasks of a stage. If homeless is not nil, it gets the items for which
 // the tasks find no room.
-func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task func(w *worker, i int) error) error {
+func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task func(ctx context.Context, w *worker, i int) error) error {
 	workers := make([]worker, min(b.Workers, n))
 	for i := range workers {
 		workers[i].homeless = homeless.collector()
 	}
-	err := Parallel(ctx, len(workers), n, b.draft.Data, func(worker, i int) error { return task(&workers[worker], i) })
+	err := Parallel(ctx, len(workers), n, b.draft.Data, func(ctx context.Context, worker, i int) error {
+		return task(ctx, &workers[worker], i)
+	})
 	for i := range workers {
 		if err == nil {
 			err = workers[i].homeless.flush()

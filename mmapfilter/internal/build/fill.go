@@ -34,7 +34,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	}
 	var total atomic.Uint64
 	parts := b.homes.parts()
-	err := b.parallel(ctx, nil, parts, func(w *worker, i int) error {
+	err := b.parallel(ctx, nil, parts, func(_ context.Context, w *worker, i int) error {
 		hashes, err := b.homes.load(w, i, i+1, false, b.Distinct)
 		total.Add(uint64(len(hashes)))
 		b.report("count", 1, uint64(parts))
@@ -51,29 +51,18 @@ func (b *builder) fill(ctx context.Context) error {
 	b.homeless = newSpool(b.draft, b.Workers, b.MemoryBudget/homelessShare, tasks)
 	perTask := b.homes.parts() / tasks
 	if b.Keep {
-		stop, err := b.keep(ctx)
-		if err != nil {
+		if err := b.keep(tasks); err != nil {
 			return err
 		}
-		defer stop()
 	}
 	var read, left atomic.Uint64
-	err := b.parallel(ctx, b.homeless, tasks, func(w *worker, i int) (err error) {
-		written := b.base == nil
-		defer func() {
-			if !written { // after an error, or a panic, for which err is nil
-				b.base.fail(err)
-			}
-		}()
+	err := b.parallel(ctx, b.homeless, tasks, func(ctx context.Context, w *worker, i int) error {
 		hashes, err := b.homes.load(w, i*perTask, (i+1)*perTask, true, b.Distinct)
+		if err == nil && b.base != nil {
+			err = b.base.put(ctx, i, hashes, w.ages)
+		}
 		if err != nil {
 			return err
-		}
-		if b.base != nil {
-			if err := b.base.put(i, hashes, w.ages); err != nil {
-				return err
-			}
-			written = true
 		}
 		read.Add(uint64(w.read))
 		left.Add(uint64(len(hashes)))
@@ -104,12 +93,11 @@ func (b *builder) fill(ctx context.Context) error {
 	return nil
 }
 
-// keep begins the base of NAME.hashes. Until stop is called, cancelling ctx ends the waits of
-// tasks for their turn.
-func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
+// keep begins the base of NAME.hashes, which gets the hashes of a number of tasks.
+func (b *builder) keep(tasks int) error {
 	f, err := b.draft.CreateHashes()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w := b.window()
 	now := max(b.Now, w.believed(b.LastTime))
@@ -123,10 +111,13 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 			h.At, h.Before = m.inputs[0].surveyed.From, m.inputs[0].Counted
 		}
 	}
-	b.base = &baseFile{pages: pageFile{file: f}}
+	b.base = &baseFile{pages: pageFile{file: f}, turns: make([]chan struct{}, tasks+1)}
+	for i := range b.base.turns {
+		b.base.turns[i] = make(chan struct{})
+	}
+	close(b.base.turns[0])
 	b.base.base = hashes.NewBase(h, b.base.pages.write)
-	b.base.turns.L = &b.base.mu
-	return context.AfterFunc(ctx, func() { b.base.fail(context.Cause(ctx)) }), nil
+	return nil
 }
 
 // window returns the Window of the new file.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"pgregory.net/rapid"
 )
@@ -137,53 +138,67 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// A heldSource delays task 0 until the hashes of another task are loaded.
+// A heldSource has a hash for each task. It delays task 0 until another task has its hash.
 type heldSource struct {
 	*spool
 	others atomic.Int32 // how many other tasks were loaded
 	first  func() error // ends task 0
 }
 
-func (s *heldSource) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
+func (s *heldSource) load(w *worker, from, _ int, _, _ bool) ([]uint64, error) {
+	w.read = 1
+	hash := []uint64{uint64(from) << s.shift}
 	if from > 0 {
 		s.others.Add(1)
-		return s.spool.load(w, from, to, drop, distinct)
+		return hash, nil
 	}
 	for s.others.Load() == 0 {
 		runtime.Gosched()
 	}
-	return nil, s.first()
+	return hash, s.first()
 }
 
-// TestWhyFillEnds checks that fill returns the cause of the cancelled context, or the error of the task
-// that failed, however the tasks that wait for their turn to keep hashes are scheduled.
-func TestWhyFillEnds(t *testing.T) {
+// TestTurns checks that tasks keep their hashes in order, and that fill ends with the cause of the
+// cancelled context, or the error or the panic of a task, however the tasks that wait for their turn are
+// scheduled.
+func TestTurns(t *testing.T) {
 	why := errors.New("it ends")
-	for _, cancelled := range []bool{true, false} {
-		for range 100 {
+	for name, first := range map[string]func(cancel context.CancelCauseFunc) error{
+		"succeeds":     func(context.CancelCauseFunc) error { return nil },
+		"is cancelled": func(cancel context.CancelCauseFunc) error { cancel(why); return nil },
+		"fails":        func(context.CancelCauseFunc) error { return why },
+		"panics":       func(context.CancelCauseFunc) error { panic(why) },
+	} {
+		for range 50 {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			c := configOf(tabletest.Compact(41, 7))
 			c.Workers, c.Keep = 2, true
 			b := &builder{Config: c, draft: newTestDraft(t)}
 			const capacity = 4_000_000 // of several ranges
 			must(t, b.allocate(ctx, capacity))
-			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity)), first: func() error {
-				if !cancelled {
-					return why
-				}
-				cancel(why)
-				for failed := false; !failed; runtime.Gosched() {
-					b.base.mu.Lock()
-					failed = b.base.failed != nil
-					b.base.mu.Unlock()
-				}
-				return nil
-			}}
-			err := b.fill(ctx)
-			b.close()
-			if cancel(nil); err != why {
-				t.Fatalf("cancelled %t: %v", cancelled, err)
+			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity)), first: func() error { return first(cancel) }}
+			tasks := min(b.ranges(), b.homes.parts())
+			b.came = uint64(tasks)
+			err := func() (err error) {
+				defer func() {
+					if r := recover(); r != nil {
+						err = r.(error)
+					}
+				}()
+				return b.fill(ctx)
+			}()
+			cancel(nil)
+			if name != "succeeds" && err != why {
+				t.Fatalf("%s: %v", name, err)
 			}
+			if name == "succeeds" {
+				base := make([]uint64, hashes.PageWords)
+				must(t, errors.Join(err, b.base.pages.file.ReadPages(hashes.FirstBase, base)))
+				if kept := base[1 : 1+tasks]; b.base.header.Items != uint64(tasks) || !slices.IsSorted(kept) {
+					t.Fatalf("%d tasks keep the hashes %x", tasks, kept)
+				}
+			}
+			b.close()
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestParallel(t *testing.T) {
 	broken := errors.New("broken")
 	run := func(ctx context.Context, workers int, task func(i int) error) ([]atomic.Int64, error) {
 		ran, busy := make([]atomic.Int64, n), make([]atomic.Bool, min(workers, n))
-		return ran, Parallel(ctx, workers, n, nil, func(worker, i int) error {
+		return ran, Parallel(ctx, workers, n, nil, func(_ context.Context, worker, i int) error {
 			if busy[worker].Swap(true) {
 				t.Errorf("%d workers: two have number %d", workers, worker)
 			}

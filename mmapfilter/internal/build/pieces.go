@@ -69,7 +69,7 @@ func viewOf(file []byte, g layout.Geometry) layout.View {
 func sumAll(ctx context.Context, workers int, t layout.Table, g layout.Geometry, file, table []byte, done func()) (inLines, inStash uint64, err error) {
 	view, pieces := viewOf(file, g), newPieces(g)
 	var items atomic.Uint64
-	err = Parallel(ctx, workers, pieces.n, file, func(_, i int) error {
+	err = Parallel(ctx, workers, pieces.n, file, func(_ context.Context, _, i int) error {
 		n, err := pieces.sum(t, view.Region, i, file, table)
 		items.Add(n)
 		done()

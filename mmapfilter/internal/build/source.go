@@ -1,9 +1,8 @@
 package build
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -71,34 +70,17 @@ func (w *pageFile) flush() error {
 type baseFile struct {
 	pages  pageFile
 	base   *hashes.Base
+	turns  []chan struct{} // turns[i] is closed once all tasks before task i have put their hashes
 	header hashes.Header
 	tail   hashes.TailPlace
-
-	mu     sync.Mutex
-	turns  sync.Cond
-	turn   int
-	failed error
-}
-
-// fail ends all waits with the error of the first call of fail, which may be the error of any task.
-func (b *baseFile) fail(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failed == nil {
-		b.failed = cmp.Or(err, errStopped)
-	}
-	b.turns.Broadcast()
 }
 
 // put adds the items of task i. ages may be empty if all have age 0.
-func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.turn != i {
-		if b.failed != nil {
-			return b.failed
-		}
-		b.turns.Wait()
+func (b *baseFile) put(ctx context.Context, i int, sorted []uint64, ages []uint8) error {
+	select {
+	case <-b.turns[i]:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	for j, h := range sorted {
 		it := hashes.Item{Hash: h}
@@ -109,8 +91,7 @@ func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
 			return err
 		}
 	}
-	b.turn++
-	b.turns.Broadcast()
+	close(b.turns[i+1])
 	return nil
 }
 

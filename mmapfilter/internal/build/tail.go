@@ -82,7 +82,7 @@ func (m *Merged) surveyTails(ctx context.Context, workers int, w Window) (past h
 	readers := make([]recovery.TailReader, workers)
 	for first := 0; first < m.stretches(); first += len(stretches) {
 		stretches = stretches[:min(len(stretches), m.stretches()-first)]
-		err := Parallel(ctx, workers, len(stretches), nil, func(worker, i int) error {
+		err := Parallel(ctx, workers, len(stretches), nil, func(_ context.Context, worker, i int) error {
 			in, n := m.stretch(first + i)
 			stretches[i].survey(&readers[worker], in, n)
 			return nil
@@ -115,7 +115,7 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 	for i := range collectors {
 		collectors[i] = m.tails.collector()
 	}
-	err := Parallel(ctx, workers, m.stretches(), nil, func(worker, i int) error {
+	err := Parallel(ctx, workers, m.stretches(), nil, func(_ context.Context, worker, i int) error {
 		in, n := m.stretch(i)
 		age, at, known := 0, uint64(0), false // age and time of the last insert, if known
 		var failed error

@@ -140,7 +140,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 	view, pieces := viewOf(v.data, g), newPieces(g)
 	var inLines, chunks atomic.Int64
 	var broken atomic.Pointer[layout.CorruptError] // a line that breaks a rule, in case checksums find nothing
-	err = Parallel(ctx, runtime.GOMAXPROCS(0), pieces.n, v.data, func(_, i int) error {
+	err = Parallel(ctx, runtime.GOMAXPROCS(0), pieces.n, v.data, func(_ context.Context, _, i int) error {
 		first, end := pieces.chunks(i)
 		defer v.advance(pieces.bytes(i))
 		for c := first; c < end && len(table) > 0; c++ {
