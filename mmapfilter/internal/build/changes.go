@@ -92,10 +92,8 @@ func (c *Changes) doubt(hash uint64) (word *uint64, bit uint64) {
 }
 
 func (c *Changes) put(e hashes.Entry) {
-	for _, word := range [2]uint64{e.Hash, newEntry(0, 0, e).what} { // both get into the same chunk
-		if c.failed == nil {
-			c.failed = c.into.addTo(e.Hash>>c.spool.shift, word)
-		}
+	if c.failed == nil {
+		c.failed = c.into.addEntry(newEntry(0, 0, e))
 	}
 }
 
@@ -160,15 +158,9 @@ func (c *Changes) Write(ctx context.Context, first *recovery.Kept, to *changes.W
 		}
 		b := &c.worker.merge
 		b.entries = b.entries[:0]
-		err := c.spool.each(i, i+1, true, func(chunk []uint64) {
-			for ; len(chunk) > 0; chunk = chunk[2:] {
-				b.entries = append(b.entries, entry{chunk[0], chunk[1]})
-			}
-		})
-		if err != nil {
+		if err := c.worker.appendEntries(c.spool, i, true); err != nil {
 			return err
 		}
-		c.worker.sortEntries(b.entries, 64-c.spool.shift)
 		for from := b.entries; len(from) > 0; {
 			n := 1
 			for n < len(from) && from[n].hash == from[0].hash {

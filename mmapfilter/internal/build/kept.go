@@ -213,7 +213,7 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 	}
 	each := m.tails.parts() / m.n
 	for i := from * each; i < to*each; i++ {
-		if err := m.appendTails(w, i, drop); err != nil {
+		if err := w.appendEntries(m.tails, i, drop); err != nil {
 			return nil, err
 		}
 	}

@@ -41,6 +41,27 @@ func (e entry) compare(f entry) int {
 	return cmp.Or(cmp.Compare(e.hash, f.hash), cmp.Compare(e.what>>entryNumber, f.what>>entryNumber))
 }
 
+// addEntry adds an entry to a spool of entries. An entry is two words, which get into the same chunk.
+func (c *collector) addEntry(e entry) error {
+	part := e.hash >> c.s.shift
+	if err := c.addTo(part, e.hash); err != nil {
+		return err
+	}
+	return c.addTo(part, e.what)
+}
+
+// appendEntries appends the sorted entries of a partition of a spool of entries.
+func (w *worker) appendEntries(s *spool, part int, drop bool) error {
+	b, first := &w.merge, len(w.merge.entries)
+	err := s.each(part, part+1, drop, func(chunk []uint64) {
+		for ; len(chunk) > 0; chunk = chunk[2:] {
+			b.entries = append(b.entries, entry{chunk[0], chunk[1]})
+		}
+	})
+	w.sortEntries(b.entries[first:], 64-s.shift)
+	return err
+}
+
 // mergeBuffers are buffers that a worker keeps from load to load.
 type mergeBuffers struct {
 	entries, other []entry

@@ -123,11 +123,8 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 			if e.Op != layout.Delete && (!known || e.Time != at) {
 				age, at, known = ageAt(e.Time), e.Time, true
 			}
-			part := e.Hash >> m.tails.shift
-			for _, word := range [2]uint64{e.Hash, newEntry(in.number, age, e).what} { // both get into the same chunk
-				if failed == nil {
-					failed = collectors[worker].addTo(part, word)
-				}
+			if failed == nil {
+				failed = collectors[worker].addEntry(newEntry(in.number, age, e))
 			}
 		})
 		return cmp.Or(in.fault(err), failed)
@@ -137,18 +134,6 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 			err = c.flush()
 		}
 	}
-	return err
-}
-
-// appendTails appends the sorted entries of a partition of the spool.
-func (m *Merged) appendTails(w *worker, part int, drop bool) error {
-	b, first := &w.merge, len(w.merge.entries)
-	err := m.tails.each(part, part+1, drop, func(chunk []uint64) {
-		for ; len(chunk) > 0; chunk = chunk[2:] {
-			b.entries = append(b.entries, entry{chunk[0], chunk[1]})
-		}
-	})
-	w.sortEntries(b.entries[first:], 64-m.tails.shift)
 	return err
 }
 
