@@ -116,12 +116,12 @@ func (g *Guard) fail(err error) {
 	}
 }
 
-// tellOfFailure notes in the store that the filter must not be used.
+// tellOfFailure notes in the store that the filter must not be used. REQUIRES: g.work.
 func (g *Guard) tellOfFailure() error {
 	if g.failureIsDurable.Load() {
 		return nil
 	}
-	if err := g.store.Write(Changes{Set: []Entry{{Key: entryKey(keyFailed)}}}); err != nil {
+	if err := g.write(Changes{Set: []Entry{{Key: entryKey(keyFailed)}}}); err != nil {
 		return err
 	}
 	g.failureIsDurable.Store(true)

@@ -132,6 +132,47 @@ func TestFailedForgets(t *testing.T) {
 	})
 }
 
+// An idler is rows that may have readers.
+type idler struct {
+	*rows
+	readers bool
+}
+
+func (r *idler) WriteIdle(c Changes) error {
+	if r.readers {
+		return ErrBusy
+	}
+	return r.Write(c)
+}
+
+// TestBusy checks that the work of an interval does not wait for readers, even if the filter has failed.
+// A later interval does it.
+func TestBusy(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		r := &idler{rows: newRows()}
+		f := beginWith(t, r.rows, r, still(t, Exact))
+		f.put("a", "b")
+		f.remove("a")
+		if fails {
+			f.g.fail(errStuck)
+		}
+		for _, r.readers = range []bool{true, false} {
+			f.rows.write = func(Changes) {
+				if r.readers {
+					t.Errorf("failed %t: the guard waits for readers", fails)
+				}
+			}
+			f.o.Hooks.Tick()
+			if st := f.g.Stats(); fails && f.g.failureIsDurable.Load() == r.readers || !fails && (st.Outbox > 0 || st.Pending > 0) != r.readers {
+				t.Errorf("failed %t, readers %t: %+v", fails, r.readers, st)
+			}
+		}
+		f.rows.write = nil
+		f.mustShow()
+		f.close()
+	}
+}
+
 // TestGone covers G2: the store cannot tell which keys came after the position of the filter, so the
 // filter is rebuilt.
 func TestGone(t *testing.T) {
