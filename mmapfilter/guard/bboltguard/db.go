@@ -35,6 +35,9 @@ func Open(path string, mode os.FileMode, o *bbolt.Options, g *guard.Options) (*D
 	}
 	g.Narrow(info.Mode())
 	d := &DB{DB: db, store: &store{db: db, name: g.Prefix}, exact: g.Deletes == guard.Exact, seed: maphash.MakeSeed()}
+	if o != nil {
+		d.store.mapped = int64(o.InitialMmapSize)
+	}
 	open := guard.Open
 	if db.IsReadOnly() {
 		open = guard.OpenReadOnly
@@ -51,8 +54,8 @@ func (d *DB) Close() error { return errors.Join(d.guard.Close(), d.DB.Close()) }
 // GuardStats returns the statistics of the guard.
 func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 
-// Guard returns the guard. Its methods Rebuild, Work and Close wait for transactions, so do not call
-// them within one.
+// Guard returns the guard. Its methods Rebuild, Work, Doubt, Bypass and Close wait for transactions, so
+// do not call them within one.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
 // AbsentBatch is guard.Guard.AbsentBatch, for keys that [JoinKey] has returned.

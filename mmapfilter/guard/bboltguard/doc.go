@@ -78,13 +78,14 @@
 // for that commit. bbolt.Options.InitialMmapSize avoids that. In the background, once an interval while
 // keys are put or deleted, the guard writes a transaction of its own. It waits for a writable
 // transaction that is open. It never waits for a read transaction: if it might need a larger map,
-// the guard puts it off while one is open, and one that begins meanwhile waits for its commit.
+// the guard puts it off while one is open, and one that begins meanwhile waits for its commit. The
+// commits at the end of a rebuild, however, wait like those of a program if they need a larger map.
 //
 // # Not covered
 //
 // Damage to the bytes of a filter that is open, or whose process has died, is not noticed: a closed
 // filter has checksums, but a filter that is open for writing has none. Cursors and ForEach read the
 // store as in bbolt. A read-only store uses its filter only if the filter exists and has all keys; it
-// builds none. The methods Rebuild, Work and Close of the guard wait for transactions, so a
-// transaction must not call them.
+// builds none. The methods Rebuild, Work, Doubt, Bypass and Close of the guard wait for transactions, so
+// a transaction must not call them.
 package bboltguard

@@ -3,6 +3,7 @@ package bboltguard
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -156,6 +157,66 @@ func TestIdle(t *testing.T) {
 	must(t, d.View(func(*Tx) error {
 		return d.store.WriteIdle(guard.Changes{Set: []guard.Entry{{Key: []byte("x"), Value: []byte("y")}}})
 	}))
+}
+
+// TestIdleTrims checks that the guard removes many entries beside a reader, even if the store has little
+// else and there is no room for all of them in the map. It writes to a small store if its map is large.
+func TestIdleTrims(t *testing.T) {
+	o := fast()
+	o.InitialMmapSize = 1 << 20
+	large := open(t, o, guardtest.Quiet(guard.Exact))
+	must(t, large.View(func(*Tx) error { return large.store.WriteIdle(guard.Changes{}) }))
+	d := open(t, fast(), guardtest.Quiet(guard.Exact))
+	var c guard.Changes
+	for i := range 300 {
+		c.Set = append(c.Set, guard.Entry{Key: fmt.Appendf(nil, "x%03d", i), Value: make([]byte, 4000)})
+	}
+	must(t, d.store.Write(c)) // the map has 2 MiB now, of which the store takes more than half
+	must(t, d.View(func(*Tx) error {
+		return d.store.WriteIdle(guard.Changes{Remove: []guard.Range{{From: []byte("x"), To: []byte("y")}}})
+	}))
+}
+
+// TestFits checks that a commit of the guard needs no larger map if fits says so, though the list of
+// free pages is long, and a reader keeps them from being used.
+func TestFits(t *testing.T) {
+	o := fast()
+	o.InitialMmapSize, o.PageSize, o.NoStatistics = largeMap, 1024, true
+	d := open(t, o, guardtest.Quiet(guard.Exact))
+	d.store.mapped = 0 // so that fits does not know the map
+	guardtest.Set(t, d, 0, 5000)
+	reader, err := d.Begin(false)
+	must(t, err)
+	defer func() { must(t, reader.Rollback()) }()
+	must(t, d.Update(func(tx *Tx) error { return tx.DeleteBucket([]byte("k")) }))
+	most := func(size int64) int64 { return 1 << bits.Len64(uint64(size-1)) } // that bbolt maps
+	fit := 0
+	for i := range 150 {
+		must(t, d.Update(func(tx *Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte("k"))
+			if err != nil {
+				return err
+			}
+			return b.Put(fmt.Append(nil, i), make([]byte, 1024))
+		}))
+		tx, err := d.DB.DB.Begin(true)
+		must(t, err)
+		fits, size := d.store.fits(tx), tx.Size()
+		must(t, tx.Rollback())
+		must(t, d.guard.Work())
+		must(t, d.DB.DB.View(func(tx *bbolt.Tx) error {
+			if fits && tx.Size() >= most(size) {
+				t.Errorf("the store grows from %d to %d bytes", size, tx.Size())
+			}
+			return nil
+		}))
+		if fits {
+			fit++
+		}
+	}
+	if fit == 0 || fit == 150 {
+		t.Errorf("fits says so %d times", fit)
+	}
 }
 
 // TestFailedCommits makes commits fail, since the store is full, while other commits put the same keys,

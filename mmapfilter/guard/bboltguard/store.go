@@ -23,6 +23,8 @@ type store struct {
 	db   *bbolt.DB
 	name []byte // of the bucket of the entries
 
+	mapped int64 // bbolt.Options.InitialMmapSize
+
 	// The commit that is under way holds this lock, since bbolt releases the writer
 	// lock before a commit has returned.
 	one  sync.Mutex
@@ -156,54 +158,27 @@ func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 }
 
 // Write implements guard.Store. It waits for the writer lock.
-func (s *store) Write(c guard.Changes) error {
-	tx, err := s.db.Begin(true)
-	if err != nil {
-		return err
-	}
-	return s.write(tx, c, false)
-}
+func (s *store) Write(c guard.Changes) error { return s.write(c, func(*bbolt.Tx) bool { return true }) }
 
 // WriteIdle implements guard.IdleWriter.
-func (s *store) WriteIdle(c guard.Changes) error {
+func (s *store) WriteIdle(c guard.Changes) error { return s.write(c, s.fits) }
+
+// write makes changes in a transaction and commits it. If the commit may have to wait for readers
+// unless fits, it returns guard.ErrBusy while there are any.
+func (s *store) write(c guard.Changes, fits func(*bbolt.Tx) bool) error {
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		return err
 	}
-	if s.fits(tx) {
-		return s.write(tx, c, false)
-	}
-	if !s.readers.TryLock() {
-		return errors.Join(guard.ErrBusy, tx.Rollback())
-	}
-	defer s.readers.Unlock()
-	return s.write(tx, c, true)
-}
-
-// fits reports whether it is sure that a commit of the guard needs no larger map. bbolt maps a power of
-// two from 32 KiB to 1 GiB, or a multiple of 1 GiB, that is no smaller than the store. A commit of the
-// guard writes at most the pages of its bucket, the list of free pages, and a few pages more.
-func (s *store) fits(tx *bbolt.Tx) bool {
-	const least, step = 1 << 15, 1 << 30
-	pages := 32
-	if b := tx.Bucket(s.name); b != nil {
-		st := b.Stats()
-		pages += st.BranchPageN + st.BranchOverflowN + st.LeafPageN + st.LeafOverflowN
-	}
-	mapped := int64(least)
-	for mapped < min(tx.Size(), step) {
-		mapped *= 2
-	}
-	if mapped == step {
-		mapped = (tx.Size() + step - 1) / step * step
-	}
-	return tx.Size()+int64(pages*s.db.Info().PageSize)+2*int64(s.db.Stats().FreelistInuse) < mapped
-}
-
-// write makes changes in a transaction and commits it. For idle, see commit.
-func (s *store) write(tx *bbolt.Tx, c guard.Changes, idle bool) error {
 	if err := s.add(tx, c); err != nil {
 		return errors.Join(err, tx.Rollback())
+	}
+	idle := !fits(tx)
+	if idle {
+		if !s.readers.TryLock() {
+			return errors.Join(guard.ErrBusy, tx.Rollback())
+		}
+		defer s.readers.Unlock()
 	}
 	if err := s.commit(tx, idle); err != nil {
 		return err
@@ -212,6 +187,34 @@ func (s *store) write(tx *bbolt.Tx, c guard.Changes, idle bool) error {
 		return s.db.Sync()
 	}
 	return nil
+}
+
+// fits reports whether it is sure that the commit of a transaction needs no larger map. The transaction
+// removes entries of the guard, and sets few and small ones. bbolt maps a power of two from 32 KiB to
+// 1 GiB, or a multiple of 1 GiB, that is no smaller than the store and InitialMmapSize. The commit
+// writes at most the pages of the guard's bucket that still have entries, the list of free pages, and a
+// few pages more.
+func (s *store) fits(tx *bbolt.Tx) bool {
+	const few, least, step = 32, 1 << 15, 1 << 30
+	page, pages := int64(s.db.Info().PageSize), int64(few)
+	if b := tx.Bucket(s.name); b != nil {
+		st, kept := b.Stats(), int64(0) // st has the pages from before the changes
+		_ = b.ForEach(func(key, value []byte) error {
+			kept += 3 + int64(len(key)+len(value))/page // if it is alone in a leaf, with a branch above
+			return nil
+		})
+		pages += min(kept, int64(st.BranchPageN+st.BranchOverflowN+st.LeafPageN+st.LeafOverflowN))
+	}
+	pages += (tx.Size()/page+pages)*8/page + 2 // all pages may be free, with 8 bytes in the list for each
+	size := max(tx.Size(), s.mapped)
+	mapped := int64(least)
+	for mapped < min(size, step) {
+		mapped *= 2
+	}
+	if mapped == step {
+		mapped = (size + step - 1) / step * step
+	}
+	return tx.Size()+pages*page < mapped
 }
 
 // commit commits a transaction. With idle, it rolls the transaction back and returns guard.ErrBusy
