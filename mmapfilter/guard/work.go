@@ -230,7 +230,8 @@ func (g *Guard) doubted(before int) bool {
 // Doubt says that an operation is about to bypass the guard, so that the store may have keys that the
 // filter lacks, now or after a crash. Every answer is "maybe" until a later [Guard.Rebuild] has ended.
 // Call Rebuild once the operation has ended. If several operations overlap, call it after the last of
-// them, or use [Guard.Bypass].
+// them, or use [Guard.Bypass]. With [Exact], no transaction may be between Prepare and Done while the
+// operation deletes keys; see [Tx.DeleteUnknown].
 func (g *Guard) Doubt() error { return g.doubt(&g.mu.doubtful) }
 
 // doubt is Doubt. It counts the call in n.

@@ -42,6 +42,11 @@ type DB struct {
 	// writes them again later. After a drop in between, it would bring back keys that were dropped, or
 	// whose delete the drop has purged, and the filter would lack these keys.
 	values sync.Mutex
+
+	// With guard.Exact, a transaction that overwrites a key relies on the key being there until the
+	// commit has ended, so that a rebuild finds it. So commits lock commits for reading, and drops lock
+	// it.
+	commits sync.RWMutex
 }
 
 // Open opens a store, as badger.Open does, and the filter of its keys. A nil g means the defaults; the
@@ -194,6 +199,8 @@ func (d *DB) drop(do func() error) error {
 	d.values.Lock() // first, since a GC may take long, and then every answer is "maybe"
 	defer d.values.Unlock()
 	return d.guard.Bypass(func() error {
+		d.commits.Lock() // first, since the commits that it waits for lock drop
+		defer d.commits.Unlock()
 		d.store.drop.Lock()
 		defer d.store.drop.Unlock()
 		return do()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -293,7 +294,7 @@ func testExpiry(t *testing.T, d *testStore) {
 	rebuilt := make(chan error)
 	go func() { rebuilt <- d.guard.Rebuild(t.Context()) }()
 	err = txn.Txn.Commit()
-	done(tx, err)
+	txn.done(tx, err)
 	must(t, errors.Join(err, <-rebuilt))
 	guardtest.MustHave(t, d, 0, 51, 300)
 }
@@ -377,6 +378,27 @@ func TestDoubtBeforeDrop(t *testing.T) {
 	guardtest.MustHave(t, d, 0, 1, 2)
 	guardtest.Rebuild(t, d)
 	guardtest.MustHave(t, d, 0, 1, 2)
+}
+
+// TestCommitBesideDrop begins to drop all keys between the Prepare of a transaction that overwrites a
+// key, and its commit. The key is not hidden.
+func TestCommitBesideDrop(t *testing.T) {
+	d := open(t, small(t.TempDir()), guardtest.Quiet(guard.Exact))
+	guardtest.Set(t, d, 0, 10)
+	txn := d.NewTransaction(true)
+	must(t, txn.Set(number(0), nil))
+	tx, err := txn.prepare()
+	must(t, err)
+	dropped := make(chan error, 1)
+	go func() { dropped <- d.DropAll() }()
+	for len(dropped) == 0 && d.commits.TryRLock() { // until it has ended, or waits for the commit
+		d.commits.RUnlock()
+		runtime.Gosched()
+	}
+	err = txn.Txn.Commit()
+	txn.done(tx, err)
+	must(t, errors.Join(err, <-dropped))
+	guardtest.MustHideNone(t, d)
 }
 
 func TestBanNamespace(t *testing.T) {

@@ -151,7 +151,7 @@ func (t *Txn) Commit() error {
 	if err != nil {
 		return err
 	}
-	defer func() { done(tx, err) }()
+	defer func() { t.done(tx, err) }()
 	err = errPanic
 	err = t.Txn.Commit()
 	return err
@@ -171,7 +171,7 @@ func (t *Txn) CommitWith(callback func(error)) {
 		return
 	}
 	t.Txn.CommitWith(func(err error) {
-		done(tx, err)
+		t.done(tx, err)
 		callback(err)
 	})
 }
@@ -198,23 +198,35 @@ func (t *Txn) prepare() (*guard.Tx, error) {
 			tx.DeleteUnknown()
 		}
 	}
+	if t.db.store.exact {
+		t.db.commits.RLock()
+	}
 	if err := t.db.store.add(t.Txn, tx.Prepare().Set); err != nil {
-		tx.Done(guard.Aborted)
+		t.end(tx, guard.Aborted)
 		t.Txn.Discard()
 		return nil, err
 	}
 	return tx, nil
 }
 
-// done tells tx how its commit ended, unless tx is nil.
-func done(tx *guard.Tx, err error) {
+// done tells tx how a commit ended that returned err, unless tx is nil.
+func (t *Txn) done(tx *guard.Tx, err error) {
+	o := guard.Unknown
 	switch {
 	case tx == nil:
+		return
 	case err == nil:
-		tx.Done(guard.Committed)
+		o = guard.Committed
 	case errors.Is(err, badger.ErrConflict), errors.Is(err, badger.ErrBlockedWrites), errors.Is(err, badger.ErrTxnTooBig):
-		tx.Done(guard.Aborted) // Badger has written nothing
-	default:
-		tx.Done(guard.Unknown)
+		o = guard.Aborted // Badger has written nothing
+	}
+	t.end(tx, o)
+}
+
+// end tells tx how its commit ended, and lets drops go on.
+func (t *Txn) end(tx *guard.Tx, o guard.Outcome) {
+	tx.Done(o)
+	if t.db.store.exact {
+		t.db.commits.RUnlock()
 	}
 }
