@@ -50,10 +50,9 @@ const (
 	maxOpen              = 4096
 )
 
-const (
-	writeTime = 30 * time.Second // the time in which a client must read what a write sends it
-	closeTime = 3 * time.Second  // the same, once the server ends
-)
+const writeTime = 30 * time.Second // the time in which a client must read what a write sends it
+
+var closeTime = 3 * time.Second // the same, once the server ends
 
 // New opens a directory.
 func New(c Config) (*Server, error) {
@@ -150,7 +149,7 @@ func (s *Server) welcome(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || len(s.clients) >= s.MaxClients {
-		conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		conn.SetWriteDeadline(time.Now().Add(time.Second)) // the system takes so few bytes at once
 		conn.Write([]byte("-ERR max number of clients reached\r\n"))
 		conn.Close()
 		return

@@ -62,11 +62,15 @@ func settingsOf(f *mmapfilter.Filter) settings {
 	return s
 }
 
+// seed is the seed of the hash of each new filter in tests; 0 means a random one for each filter.
+var seed uint64
+
 // options returns the options of a new filter.
 func (s settings) options() *mmapfilter.Options {
 	return &mmapfilter.Options{
 		Capacity:          s.capacity,
 		FalsePositiveRate: s.rate,
+		Seed:              seed,
 		Normalisation:     s.note(),
 		AutoGrow:          s.expansion != 0,
 		Overwrite:         true, // files that a removed key has left
