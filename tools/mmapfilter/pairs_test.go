@@ -64,7 +64,7 @@ func testPair(t *testing.T, last string, b between) {
 		}
 		noError(t, os.WriteFile(name, []byte(lines.String()), 0o666))
 	}
-	mustDo(t, "mmapfilter create -n 140 -p 1e-6 --hex --auto-grow f.mmf")
+	mustDo(t, "mmapfilter create -n 140 -p 1e-6 --seed 1 --hex --auto-grow f.mmf")
 	mustDo(t, last+" f.mmf half")
 	follower, err := mmapfilter.Follow("f.mmf", &mmapfilter.OpenOptions{FollowInterval: -1})
 	noError(t, err)

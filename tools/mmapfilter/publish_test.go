@@ -38,7 +38,7 @@ func published(t *testing.T, args ...string) (url string, end func()) {
 // bring it up to date, and must fail with a wrong token.
 func TestReplicate(t *testing.T) {
 	t.Chdir(t.TempDir())
-	must(t, "", "create", "-n", "1k", "--keep-hashes", "f.mmf")
+	must(t, "", "create", "-n", "1k", "--seed", "1", "--keep-hashes", "f.mmf")
 	must(t, "a\nb\n", "add", "f.mmf")
 	must(t, "", "create", "-n", "1k", "bare.mmf")
 	for name, text := range map[string]string{"token": "a secret\n", "wrong": "another\n", "empty": "\n"} {
