@@ -62,9 +62,15 @@ func TestResident(t *testing.T) {
 	m, err := Map(f, size, false)
 	must(t, err)
 	defer m.Unmap()
-	must(t, errors.Join(m.AdviseRandom(), m.Populate(true, nil)))
-	if n, err := m.Resident(); err != nil || n != size {
-		t.Errorf("%d of %d bytes, %v", n, size, err)
+	must(t, m.AdviseRandom())
+	n := int64(0)
+	for tries := 0; n < size && tries < 10; tries++ { // the system may drop a page again
+		must(t, m.Populate(true, nil))
+		n, err = m.Resident()
+		must(t, err)
+	}
+	if n != size {
+		t.Errorf("%d of %d bytes", n, size)
 	}
 	m.Release()
 	if m.Data[size-1] != 0 {
