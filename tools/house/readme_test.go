@@ -17,7 +17,7 @@ import (
 var doReadme = flag.Bool("readme", false, "let TestReadme run the commands of README, in a clone of the last commit")
 
 // commandTime limits each command of README. A step of the gate runs commands that take longer.
-const commandTime = 2 * time.Minute
+const commandTime = 10 * time.Minute
 
 // TestReadme checks README.md. With -readme, it also runs the commands of README.
 //
