@@ -55,7 +55,7 @@ func TestFollowUnderLoad(t *testing.T) {
 		versions = append(versions, image(t, opts, versionKeys(v)))
 	}
 	publish(t, path, versions[0])
-	before := leaks(t)
+	mustLeakNothing := leaks(t)
 	var followers []*Follower
 	mapped := 0
 	for r := range len(residencyNames) {
@@ -114,9 +114,10 @@ func TestFollowUnderLoad(t *testing.T) {
 	for _, f := range followers {
 		must(t, f.Close())
 	}
-	if n, after := mappings(0), leaks(t); after != before || n > 0 {
-		t.Errorf("before: %s; after: %s, %d mappings", before, after, n)
+	if n := mappings(0); n > 0 {
+		t.Errorf("%d files are still mapped", n)
 	}
+	mustLeakNothing()
 }
 
 // A followLoad looks keys up in a follower, again and again.

@@ -25,7 +25,7 @@ import (
 func createGrowing(tb testing.TB, capacity uint64, kind layout.Kind) (f *Filter, path string) {
 	tb.Helper()
 	path = filepath.Join(memoryDir(tb), "filter.mmf")
-	f, err := Create(path, &Options{Capacity: capacity, Layout: kind, AutoGrow: true, CommitInterval: -1})
+	f, err := Create(path, &Options{Capacity: capacity, Layout: kind, AutoGrow: true, Seed: DefaultSeed, CommitInterval: -1})
 	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	return f, path
