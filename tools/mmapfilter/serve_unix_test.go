@@ -87,7 +87,7 @@ func (s *served) do(reply string, commands ...string) {
 // TestServeRenamesAfterKill renames a key after a kill, before any other command has opened it.
 func TestServeRenamesAfterKill(t *testing.T) {
 	t.Chdir(t.TempDir())
-	s := serve(t)
+	s := serve(t, "--rate", "1e-6")
 	s.do(":1", "CF.ADD a x", "CF.ADD b y")
 	s.kill()
 	s = serve(t)
@@ -110,7 +110,7 @@ func (s *served) kill() {
 func TestServeEndsInOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	noError(t, os.WriteFile("password", []byte("secret\n"), 0o600))
-	s := serve(t, "--requirepass-file", "password", "--appendfsync", "always")
+	s := serve(t, "--requirepass-file", "password", "--appendfsync", "always", "--rate", "1e-6")
 	s.do("-NOAUTH Authentication required.", "PING")
 	s.do("+OK", "AUTH secret")
 	s.do(":1", "CF.ADD k apple")
