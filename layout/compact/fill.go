@@ -26,6 +26,9 @@ type filled struct {
 // FillLines implements layout.Hosts. The lines with the most items choose first which items leave,
 // since they need the most room.
 func (t *table) FillLines(region []uint64, from, to uint64, hashes, left []uint64) []uint64 {
+	if len(hashes) == 0 {
+		return left
+	}
 	f := filling{t, from, make([]filled, to-from)}
 	var crowded []uint64 // lines
 	for len(hashes) > 0 {
@@ -48,8 +51,9 @@ func (t *table) FillLines(region []uint64, from, to uint64, hashes, left []uint6
 	}
 	var guests []layout.Item
 	for i := range f.lines {
-		l := layout.LineAt(region, from+uint64(i))
-		guests, left = t.fill(l, &f.lines[i], guests, left)
+		if l := &f.lines[i]; len(l.own) > 0 { // otherwise the line is right already, and its page stays clean
+			guests, left = t.fill(layout.LineAt(region, from+uint64(i)), l, guests, left)
+		}
 	}
 	for _, g := range guests {
 		t.placeGuest(layout.LineAt(region, g.Line), uint64(g.Fp))

@@ -13,10 +13,11 @@ import (
 // TestFillLines covers P9: of any number of items, each is at home, or in its other line, or left. An
 // item is left only if its home line is full, and its other line has no room or is in another range. If
 // there is room at home for all, all are there. Exactly the overflow bits are set that guests need, and
-// other ranges stay empty.
+// other ranges stay empty. Without items, FillLines stores nothing.
 func TestFillLines(t *testing.T) {
 	const lines, from, to = 100, 20, 90
 	eachCompact(t, lines, func(t *testing.T, tab *table) {
+		tab.FillLines(nil, from, to, nil, nil)
 		rng := rand.New(rand.NewPCG(tab.r, 5))
 		for _, percent := range []uint64{0, 30, 80, 93, 98, 150} {
 			v, m := layouttest.View(tab), multiset.New(tab)
