@@ -76,7 +76,7 @@
 //	    after a crash. (The usual cuckoo filter drops a stored key instead.)
 //	C4  While a filter has at most as many keys as its capacity, its false-positive rate is at most
 //	    the requested rate, and a lookup of an absent key reads at most 1.1 lines on average, however
-//	    often keys are deleted and inserted (1.15 lines if the filter once had more keys). With more
+//	    often keys are deleted and inserted (1.2 lines if the filter once had more keys). With more
 //	    keys, until ErrFull, the rate is at most 1.5 times the requested rate (for capacities of 100
 //	    keys and more). With FingerprintBits, no rate is promised. In Packed and SemiSorted, a lookup
 //	    of an absent key reads two lines. Stats estimates the current rate.
