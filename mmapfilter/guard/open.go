@@ -193,6 +193,7 @@ func (g *Guard) begin(stale error) error {
 		return nil
 	}
 	g.filter = f
+	g.order.operations = f.DurableOps() // the new file counts on from the old one
 	g.mu.building = true
 	empty, err := g.storeIsEmpty()
 	if err != nil {

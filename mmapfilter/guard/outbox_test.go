@@ -305,6 +305,25 @@ func TestRestoredFromBeforeDoubt(t *testing.T) {
 	})
 }
 
+// TestReplacedFilter covers G2: a filter takes the place of a stale one, which has done operations. A
+// crash loses a key that the new filter does not have durably, so Open takes the key from the outbox.
+func TestReplacedFilter(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, still(t, deletes))
+		f.put("a", "b", "c")
+		f.kill()
+		f.commit(Changes{Remove: []Range{just(entryKey(keyStamp))}}, "", false)
+		f.open()
+		f.rebuild()
+		copied := f.snapshot()
+		f.put("d")
+		f.kill()
+		f.openWith(copied)
+		f.mustBe("serving")
+		f.close()
+	})
+}
+
 // A markedFilter calls marked once, when it has a new token.
 type markedFilter struct {
 	guarded.Filter
