@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -321,6 +322,34 @@ func TestReplacedFilter(t *testing.T) {
 		f.openWith(copied)
 		f.mustBe("serving")
 		f.close()
+	})
+}
+
+// TestRestoredStore covers C9: a rebuild after Doubt ends, but is in doubt, too. Then the store is
+// restored from before the first Doubt. The new filter lacks a key that was deleted, so it does not
+// serve.
+func TestRestoredStore(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		for _, positions := range []bool{false, true} {
+			r := newRows()
+			store := Store(r)
+			if positions {
+				store = ordered{rows: r}
+			}
+			f := beginWith(t, r, store, still(t, deletes))
+			f.put("a")
+			f.work()
+			before := maps.Clone(r.rows)
+			must(t, f.g.Doubt())
+			f.commit(Changes{}, "a", false)
+			f.read = func() { must(t, f.g.Doubt()) }
+			f.rebuild()
+			f.kill()
+			r.rows, r.read = before, nil
+			f.openWith(f.o)
+			f.mustBe("building")
+			f.close()
+		}
 	})
 }
 

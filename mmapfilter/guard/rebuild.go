@@ -266,8 +266,8 @@ func (r *rebuild) sequence(yield func([]byte, error) bool) {
 }
 
 // settle makes all deletes before the instant durable in the store, since the new filter lacks the
-// deleted keys (G1). It makes a mark, so that a store restored from an older backup does not match the
-// new filter.
+// deleted keys (G1). It makes a mark, or at least gives the filter a new token, so that a store restored
+// from an older backup does not match the new filter.
 func (r *rebuild) settle() error {
 	g := r.g
 	g.mu.Lock()
@@ -287,8 +287,10 @@ func (r *rebuild) settle() error {
 	g.work.Lock()
 	defer g.work.Unlock()
 	var err error
-	if g.isBuilding() {
-		err = g.store.Write(c) // without a mark: no token in the store names the filter yet
+	if g.isBuilding() { // no token in the store may name the filter yet
+		if err = g.store.Write(c); err == nil {
+			err = g.setToken(newToken(g.hooks().Random, g.token), false)
+		}
 	} else {
 		err = g.mark(c, false)
 	}

@@ -181,6 +181,11 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	if err := g.write(c); err != nil {
 		return err
 	}
+	return g.setToken(next, reset)
+}
+
+// setToken puts a token into the filter, as the second step of a mark. REQUIRES: g.work.
+func (g *Guard) setToken(next token, reset bool) error {
 	base, err := g.base, error(nil)
 	if g.positions != nil {
 		err = g.syncAt(next)
