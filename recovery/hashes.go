@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -149,10 +150,14 @@ func (k *Kept) lastFull() (end hashes.TailPlace, err error) {
 		return k.Header.Tail(k.Counted.Check), nil
 	}
 	end = hashes.TailPlace{Place: hashes.Place{Identity: k.Counted.Identity, Number: last, Before: q.Check(before)}, From: p.From()}
-	return end, end.Read(p, skip)
+	err = pass(&end, p)
+	return end, err
 }
 
-func skip(hashes.Entry) {}
+// pass moves at past a page.
+func pass(at *hashes.TailPlace, p *hashes.Page) error {
+	return at.Read(p, math.MaxUint64, func(hashes.Entry) {})
+}
 
 // readLast reads the last page of the tail if this page is page 1 or 2. at is the place after the full
 // pages.
@@ -169,7 +174,7 @@ func (k *Kept) readLast(at hashes.TailPlace) (err error) {
 			continue
 		}
 		end.Number = number
-		if err = end.Read(p, skip); err == nil {
+		if err = pass(&end, p); err == nil {
 			k.Last, k.LastNumber, k.To = p, number, end.From
 			return nil
 		}
@@ -201,7 +206,7 @@ func (k *Kept) ReadOn() {
 	read := func(number uint64) (end hashes.TailPlace, ok bool) {
 		end = at
 		end.Number = number
-		ok = k.File.ReadPages(number, p[:]) == nil && end.Read(p, skip) == nil
+		ok = k.File.ReadPages(number, p[:]) == nil && pass(&end, p) == nil
 		return end, ok
 	}
 	for {

@@ -46,38 +46,32 @@ func (r *TailReader) page(i uint64) *hashes.Page { return (*hashes.Page)(r.words
 // Next calls each for the operations of the next TailPages pages. It reports false once it has read the
 // last of those that count, and k.More.
 func (r *TailReader) Next(each func(hashes.Entry)) (more bool, err error) {
-	k, at := r.kept, r.At.From
-	do := func(e hashes.Entry) {
-		if at.Number < k.To.Number {
-			at, e.Time = e.After, max(e.Time, k.AgesFrom)
-			each(e)
-		}
-	}
+	k := r.kept
 	pages := min(TailPages, k.Counted.Pages-r.At.Number)
 	if err := r.load(r.At.Number, pages); err != nil {
 		return false, err
 	}
-	for i := uint64(0); i < pages && at.Number < k.To.Number; i++ {
-		if err := r.At.Read(r.page(i), do); err != nil {
+	for i := uint64(0); i < pages && r.At.From.Number < k.To.Number; i++ {
+		if err := r.At.Read(r.page(i), k.To.Number, each); err != nil {
 			return false, err
 		}
 	}
 	switch full := r.At.Number == k.Counted.Pages; {
-	case at.Number < k.To.Number && !full:
+	case r.At.From.Number < k.To.Number && !full:
 		return true, nil
 	case full && r.At.Before != k.Counted.Check:
 		return false, hashes.Corrupt(r.At.Number-1, "the check is not the one that the superblock names")
-	case at.Number < k.To.Number && k.Last != nil:
+	case r.At.From.Number < k.To.Number && k.Last != nil:
 		r.At.Number = k.LastNumber
-		if err := r.At.Read(k.Last, do); err != nil {
+		if err := r.At.Read(k.Last, k.To.Number, each); err != nil {
 			return false, err
 		}
 	}
-	if at != k.To {
-		return false, hashes.Corrupt(r.At.Number-1, "the tail ends after operation %d of the history, not %d, or belongs to another history", at.Number, k.To.Number)
+	if r.At.From != k.To {
+		return false, hashes.Corrupt(r.At.Number-1, "the tail ends after operation %d of the history, not %d, or belongs to another history", r.At.From.Number, k.To.Number)
 	}
 	for _, e := range k.More {
-		r.At.From, e.Time = e.After, max(e.Time, k.AgesFrom)
+		r.At.From = e.After
 		each(e)
 	}
 	return false, nil

@@ -60,7 +60,7 @@ func (f *file) read() (h Header, base []Item, tail []Entry, err error) {
 	}
 	add := func(e Entry) { tail = append(tail, e) }
 	for at.Number < f.counted.Pages {
-		if err := at.Read(&f.pages[at.Number], add); err != nil {
+		if err := at.Read(&f.pages[at.Number], ^uint64(0), add); err != nil {
 			return h, nil, nil, err
 		}
 	}
@@ -69,7 +69,7 @@ func (f *file) read() (h Header, base []Item, tail []Entry, err error) {
 	}
 	last := f.last()
 	if at.Number = last; last != 0 {
-		err = at.Read(&f.pages[last], add)
+		err = at.Read(&f.pages[last], ^uint64(0), add)
 	}
 	if err == nil && at.From != f.end || f.counted.Last != 0 && last == 0 {
 		err = Corrupt(1, "the history is not that of the superblock")
@@ -233,7 +233,7 @@ func TestKinds(t *testing.T) {
 		at := TailPlace{Place{start.Identity, 1, f.pages[0].Check(0)}, start.At}
 		p.sign(at.Place, 0)
 		var got []Entry
-		err := at.Read(p, func(e Entry) { got = append(got, e) })
+		err := at.Read(p, ^uint64(0), func(e Entry) { got = append(got, e) })
 		want, ok := known[kind]
 		switch {
 		case kind == timeKind:
@@ -489,6 +489,6 @@ func FuzzRead(f *testing.F) {
 		}
 		h = Header{Identity: start.Identity, Items: 2 * BaseItems, Ages: make([]Age, 3)}
 		h.ReadBase(p, FirstBase+number, 0, func(Item) {})
-		(&TailPlace{at, p.From()}).Read(p, func(Entry) {})
+		(&TailPlace{at, p.From()}).Read(p, ^uint64(0), func(Entry) {})
 	})
 }

@@ -106,9 +106,9 @@ type TailPlace struct {
 	From layout.Position
 }
 
-// Read calls each for the operations of the page that belongs at a place, and moves at to the next page.
-// For the last page, at.Number is 1 or 2.
-func (at *TailPlace) Read(p *Page, each func(Entry)) error {
+// Read calls each for the operations of the page that belongs at a place, up to operation number to, and
+// moves at to the next page. For the last page, at.Number is 1 or 2.
+func (at *TailPlace) Read(p *Page, to uint64, each func(Entry)) error {
 	if err := p.verify(at.Place, 0); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (at *TailPlace) Read(p *Page, each func(Entry)) error {
 	if n == 0 || n > tailEntries || p.From() != from {
 		return Corrupt(at.Number, "%d entries after operation %d: the number is impossible, or the page before does not lead to them", n, p[1])
 	}
-	for i := range int(n) {
+	for i := 0; i < int(n) && from.Number < to; i++ {
 		word, kind := p[tailFirst+i], p.kind(i)
 		if kind == timeKind {
 			now = word

@@ -509,6 +509,23 @@ func TestBuildKept(t *testing.T) {
 	}
 }
 
+// TestAgesFrom: items of the base and of the tail are as young as Kept.AgesFrom says.
+func TestAgesFrom(t *testing.T) {
+	k := newKept(t, 1, 100)
+	k.lastPage(t, 100)
+	kept := k.kept()
+	kept.AgesFrom = 9 * hashes.TimeStep
+	m, err := openKept(t, context.Background(), 1, 1<<20, agesBySecond, kept)
+	must(t, err)
+	defer m.Close()
+	must(t, m.Each(context.Background(), func(_ []uint64, ages []uint8) error {
+		if len(ages) == 0 || slices.Min(ages) != 9 || slices.Max(ages) != 9 {
+			t.Errorf("ages %d", ages)
+		}
+		return nil
+	}))
+}
+
 // TestOnlyInserts checks that a tail of inserts only is recognised, because its items need not be
 // counted then. The last age must end at the last operation that may add an item.
 func TestOnlyInserts(t *testing.T) {

@@ -99,7 +99,7 @@ func (m *Merged) surveyTails(ctx context.Context, workers int, w Window) (past h
 			m.entries += b.end.From.Number - b.begin.From.Number
 			m.inserts = m.inserts && b.inserts
 			for _, s := range b.spans {
-				past.add(s.time, s.inserts, w)
+				past.add(max(s.time, in.AgesFrom), s.inserts, w)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 		var failed error
 		_, err := in.read(&readers[worker], n, func(e hashes.Entry) {
 			if e.Op != layout.Delete && (!known || e.Time != at) {
-				age, at, known = ageAt(e.Time), e.Time, true
+				age, at, known = ageAt(max(e.Time, in.AgesFrom)), e.Time, true
 			}
 			if failed == nil {
 				failed = collectors[worker].addEntry(newEntry(in.number, age, e))
