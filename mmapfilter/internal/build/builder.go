@@ -111,9 +111,9 @@ const homelessShare = 4
 
 func (b *builder) close() {
 	if b.homes != nil {
-		b.homes.close()
+		b.homes.Close()
 	}
-	b.homeless.close()
+	b.homeless.Close()
 }
 
 // catch runs f, which uses the draft, and returns a fault in the draft as an error.
@@ -194,14 +194,13 @@ type worker struct {
 // copies of a few keys.
 const manyHashes = 4 << 20
 
-// load reads and sorts the hashes of the partitions [from, to). If distinct is set, it keeps one
-// of each group of equal hashes.
-func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, error) {
+// load implements source. All items have age 0.
+func (s *spool) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
 	n, limit := s.size(from, to), manyHashes
 	if distinct {
 		n = min(n, limit)
 	}
-	w.hashes, w.read = slices.Grow(w.hashes[:0], n), 0
+	w.hashes, w.ages, w.read = slices.Grow(w.hashes[:0], n), w.ages[:0], 0
 	err := s.each(from, to, drop, func(chunk []uint64) {
 		w.read += len(chunk)
 		w.hashes = append(w.hashes, chunk...)

@@ -26,14 +26,14 @@ var (
 // value of c at the first position matters. To find it, Changes counts the items of the hash in the base
 // and in the operations before that position.
 type Changes struct {
-	since, to layout.Position
-	spool     *spool
-	into      *collector
-	doubtful  []uint64 // bits of hashes whose number of items at the first position may matter
-	doubts    bool     // a bit of doubtful is set
-	forked    bool     // the history has another position with the number of since
-	failed    error
-	worker    worker
+	since    layout.Position
+	spool    *spool
+	into     *collector
+	doubtful []uint64 // bits of hashes whose number of items at the first position may matter
+	doubts   bool     // a bit of doubtful is set
+	forked   bool     // the history has another position with the number of since
+	failed   error
+	worker   worker
 }
 
 const (
@@ -44,18 +44,14 @@ const (
 // NewChanges returns a Changes without operations. Call Close at the end.
 func NewChanges(dir scratcher, since, to layout.Position) *Changes {
 	n := to.Number - since.Number
-	parts := 1
-	for n/uint64(parts) > leastInPart && parts < maxParts {
-		parts *= 2
-	}
-	c := &Changes{since: since, to: to, spool: newSpool(dir, 1, KeptBudget, parts)}
+	c := &Changes{since: since, spool: newSpool(dir, 1, KeptBudget, keptParts(n))}
 	c.into = c.spool.collector()
 	c.doubtful = make([]uint64, max(1, 1<<bits.Len64(min(n, mostDoubts/doubtBits)*doubtBits)/64/2))
 	return c
 }
 
 // Close releases the memory and the files.
-func (c *Changes) Close() { c.spool.close() }
+func (c *Changes) Close() { c.spool.Close() }
 
 // AddRecent adds an operation that is not in a file yet.
 func (c *Changes) AddRecent(e hashes.Entry) {
@@ -152,7 +148,7 @@ func gone(err error, files []recovery.Kept) error {
 // Write writes the changes, after Read.
 func (c *Changes) Write(ctx context.Context, first *recovery.Kept, to *changes.Writer) error {
 	base := &baseReader{kept: first}
-	for i := range c.spool.parts() {
+	for i := range c.spool.Parts() {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}

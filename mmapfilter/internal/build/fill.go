@@ -33,7 +33,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 		return n, nil
 	}
 	var total atomic.Uint64
-	parts := b.homes.parts()
+	parts := b.homes.Parts()
 	err := b.parallel(ctx, nil, parts, func(_ context.Context, w *worker, i int) error {
 		hashes, err := b.homes.load(w, i, i+1, false, b.Distinct)
 		total.Add(uint64(len(hashes)))
@@ -47,9 +47,9 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 // ranges of a partition, or one range from its partitions.
 func (b *builder) fill(ctx context.Context) error {
 	ranges := b.ranges()
-	tasks := min(ranges, b.homes.parts())
+	tasks := min(ranges, b.homes.Parts())
 	b.homeless = newSpool(b.draft, b.Workers, b.MemoryBudget/homelessShare, tasks)
-	perTask := b.homes.parts() / tasks
+	perTask := b.homes.Parts() / tasks
 	if b.Keep {
 		if err := b.keep(tasks); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (b *builder) fill(ctx context.Context) error {
 	if err == nil {
 		err = b.homes.done()
 	}
-	b.homes.close() // frees its disk space
+	b.homes.Close() // frees its disk space
 	if err == nil && b.base != nil {
 		err = b.base.end()
 	}
@@ -151,9 +151,9 @@ func (b *builder) fillLines(w *worker, from, to uint64, hashes []uint64) error {
 // placeLeft inserts the items that found no room in fill, in the order of their hashes.
 func (b *builder) placeLeft(ctx context.Context) error {
 	p := place.New(b.table, place.NewUnlogged(b.table, b.view))
-	w, parts := &worker{}, b.homeless.parts()
+	w, parts := &worker{}, b.homeless.Parts()
 	for i := range parts {
-		hashes, err := w.load(b.homeless, i, i+1, true, false)
+		hashes, err := b.homeless.load(w, i, i+1, true, false)
 		if err != nil {
 			return err
 		}

@@ -177,7 +177,7 @@ func TestTurns(t *testing.T) {
 			const capacity = 4_000_000 // of several ranges
 			must(t, b.allocate(ctx, capacity))
 			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity)), first: func() error { return first(cancel) }}
-			tasks := min(b.ranges(), b.homes.parts())
+			tasks := min(b.ranges(), b.homes.Parts())
 			b.came = uint64(tasks)
 			err := func() (err error) {
 				defer func() {

@@ -26,6 +26,15 @@ type Ages struct {
 // items. Finding the items of a partition takes about as long as reading a thousand items.
 const leastInPart = 1 << 14
 
+// keptParts chooses the number of partitions for so many items and operations.
+func keptParts(entries uint64) int {
+	n := spoolParts(entries)
+	for n > 1 && entries/uint64(n) < leastInPart {
+		n /= 2
+	}
+	return n
+}
+
 // KeptBudget is how many bytes of kept hashes a reader holds in memory, unless it builds a file: a
 // quarter of the default budget of a build.
 const KeptBudget = 64 << 20
@@ -59,11 +68,9 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 			in.ageOf = append(in.ageOf, ages.Base(a))
 		}
 	}
-	for m.n = spoolParts(m.entries); m.n > 1 && m.entries/uint64(m.n) < leastInPart; {
-		m.n /= 2
-	}
+	m.n = keptParts(m.entries)
 	if err := m.spoolTails(ctx, dir, workers, budget, ages.Tail); err != nil {
-		m.close()
+		m.Close()
 		return nil, err
 	}
 	return m, nil
@@ -109,9 +116,6 @@ func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8
 	return hashesError(err)
 }
 
-// Parts returns how often Each calls do.
-func (m *Merged) Parts() int { return m.n }
-
 // Strays calls do for the hashes whose deletes, since the base, have taken an item of another hash.
 // Call it before Each.
 func (m *Merged) Strays(ctx context.Context, do func(hash uint64)) error {
@@ -131,7 +135,7 @@ func (m *Merged) Strays(ctx context.Context, do func(hash uint64)) error {
 // each loads one partition after the other.
 func (m *Merged) each(ctx context.Context, drop bool, do func(sorted []uint64, ages []uint8) error) error {
 	w := new(worker)
-	for i := range m.parts() {
+	for i := range m.Parts() {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -145,9 +149,6 @@ func (m *Merged) each(ctx context.Context, drop bool, do func(sorted []uint64, a
 	}
 	return nil
 }
-
-// Close releases the memory and the files.
-func (m *Merged) Close() { m.close() }
 
 // Beside creates the files of a spool beside the file at a path.
 type Beside string
@@ -183,9 +184,13 @@ func (m *Merged) joinAges(past history, w Window) *Ages {
 	return &Ages{Base: ageOf, Tail: func(time uint64) int { return ageOf(past[past.find(time)]) }}
 }
 
-func (m *Merged) parts() int                     { return m.n }
+// Parts returns how often Each calls do.
+func (m *Merged) Parts() int { return m.n }
+
+// Close releases the memory and the files.
+func (m *Merged) Close() { m.tails.Close() }
+
 func (m *Merged) count() (keys uint64, all bool) { return m.entries, m.inserts }
-func (m *Merged) close()                         { m.tails.close() }
 
 // done checks the number and the sum of the items of each base.
 func (m *Merged) done() error {
@@ -211,7 +216,7 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 		}
 		b.ended()
 	}
-	each := m.tails.parts() / m.n
+	each := m.tails.Parts() / m.n
 	for i := from * each; i < to*each; i++ {
 		if err := w.appendEntries(m.tails, i, drop); err != nil {
 			return nil, err

@@ -73,7 +73,7 @@ func TestOrderDecides(t *testing.T) {
 			if distinct && len(want) > 1 { // the youngest is kept, so that the key does not expire early
 				want = want[len(want)-1:]
 			}
-			sorted, err := m.load(w, 0, m.parts(), true, distinct)
+			sorted, err := m.load(w, 0, m.Parts(), true, distinct)
 			var got []int
 			for _, age := range w.ages {
 				got = append(got, int(age))

@@ -11,7 +11,7 @@ import (
 
 // A source has the hashes of the items to build a filter from, partitioned by their top bits.
 type source interface {
-	parts() int // a power of two
+	Parts() int // a power of two
 	// count returns how many hashes there are, counting equal ones. If all is false, deletes may
 	// take some of these, and only load knows which are left.
 	count() (hashes uint64, all bool)
@@ -21,7 +21,7 @@ type source interface {
 	load(w *worker, from, to int, drop, distinct bool) ([]uint64, error)
 	// done makes the checks that are possible once all partitions have been loaded with drop.
 	done() error
-	close()
+	Close()
 }
 
 // errStopped is returned when a task stops early; another error, or a panic, says why.
@@ -29,11 +29,6 @@ var errStopped = errors.New("stopped before all keys were read")
 
 func (s *spool) done() error                      { return nil }
 func (s *spool) count() (hashes uint64, all bool) { return s.total.Load(), true }
-
-func (s *spool) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
-	w.ages = w.ages[:0] // all items have age 0
-	return w.load(s, from, to, drop, distinct)
-}
 
 // A pageFile writes pages that follow one another, many at a time.
 type pageFile struct {

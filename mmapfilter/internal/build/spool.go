@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -113,10 +114,7 @@ func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2
 	}
-	s := &spool{shift: 64, partition: make([]spoolPart, parts), draft: draft}
-	for n := parts; n > 1; n /= 2 {
-		s.shift--
-	}
+	s := &spool{shift: 64 - uint(bits.TrailingZeros(uint(parts))), partition: make([]spoolPart, parts), draft: draft}
 	s.chunkLen = int(min(budget/2/int64(workers*parts*8), maxChunkLen)) / len(fewHashes{}) * len(fewHashes{})
 	s.chunkLen = max(s.chunkLen, minChunkLen)
 	s.stretchLen = max(s.chunkLen, int(min(budget/16/int64(workers*8), maxStretchLen)))
@@ -124,21 +122,17 @@ func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	return s
 }
 
-func (s *spool) parts() int { return len(s.partition) }
+func (s *spool) Parts() int { return len(s.partition) }
 
 // prefixBits returns how many top bits are equal in the hashes of an aligned range of
 // partitions. partitions is a power of two.
 func (s *spool) prefixBits(partitions int) uint {
-	bits := 64 - s.shift
-	for ; partitions > 1; partitions /= 2 {
-		bits--
-	}
-	return bits
+	return 64 - s.shift - uint(bits.TrailingZeros(uint(partitions)))
 }
 
-// close frees the memory and the files of the spool. It does nothing if the spool is nil or
+// Close frees the memory and the files of the spool. It does nothing if the spool is nil or
 // closed.
-func (s *spool) close() {
+func (s *spool) Close() {
 	if s == nil {
 		return
 	}
@@ -289,7 +283,7 @@ func (c *collector) writeStretch() error {
 	return err
 }
 
-// newFile creates a file. close closes it.
+// newFile creates a file. Close closes it.
 func (s *spool) newFile() (*osfile.Scratch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

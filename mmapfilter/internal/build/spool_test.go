@@ -144,7 +144,7 @@ func TestSpoolWithoutAFile(t *testing.T) {
 	must(t, err)
 	defer draft.Discard()
 	s := newSpool(draft, 1, minBudget, 1)
-	defer s.close()
+	defer s.Close()
 	if err := os.Rename(dir, dir+".moved"); err != nil {
 		t.Skip("NOT TESTED: this system does not rename a directory with an open file: ", err)
 	}
@@ -163,7 +163,7 @@ func TestSpoolWithoutAFile(t *testing.T) {
 // that smaller chunks still go to memory.
 func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 	s := newSpool(newTestDraft(t), 1, minBudget, 4)
-	defer s.close()
+	defer s.Close()
 	s.room.Store(8 * 100)
 	c := s.collector()
 	for p, n := range []int{101, 60, 41, 40} {
@@ -183,7 +183,7 @@ func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 func TestSpoolKeepsItsBudget(t *testing.T) {
 	const budget = 4 << 20
 	s := newSpool(newTestDraft(t), 1, budget, maxParts)
-	defer s.close()
+	defer s.Close()
 	c := s.collector()
 	rng := rand.New(rand.NewPCG(1, 1))
 	const n = 3_000_000
@@ -210,7 +210,7 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 		t.Errorf("%d bytes spilled and %d kept, of %d", spilled, kept, n*8)
 	}
 	var got []uint64
-	for i := range s.parts() {
+	for i := range s.Parts() {
 		var part []uint64
 		must(t, s.each(i, i+1, true, func(chunk []uint64) { part = append(part, chunk...) }))
 		for _, h := range part {
@@ -230,7 +230,7 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 // stored.
 func TestLoadOfManyCopies(t *testing.T) {
 	s := newSpool(newTestDraft(t), 1, 1<<20, 4)
-	defer s.close()
+	defer s.Close()
 	in := s.collector()
 	for i := range 3 * manyHashes {
 		h := uint64(77)
@@ -241,14 +241,14 @@ func TestLoadOfManyCopies(t *testing.T) {
 	}
 	must(t, in.flush())
 	w := &worker{}
-	hashes, err := w.load(s, 0, 1, false, true)
+	hashes, err := s.load(w, 0, 1, false, true)
 	if want := (3*manyHashes + 999) / 1000; err != nil || len(hashes) != want+1 {
 		t.Errorf("%d hashes, not %d: %v", len(hashes), want+1, err)
 	}
 	if cap(w.hashes) > 2*manyHashes {
 		t.Errorf("room for %d hashes", cap(w.hashes))
 	}
-	if all, err := w.load(s, 0, 1, false, false); err != nil || len(all) != 3*manyHashes {
+	if all, err := s.load(w, 0, 1, false, false); err != nil || len(all) != 3*manyHashes {
 		t.Errorf("%d hashes: %v", len(all), err)
 	}
 }

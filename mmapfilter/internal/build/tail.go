@@ -109,7 +109,7 @@ func (m *Merged) surveyTails(ctx context.Context, workers int, w Window) (past h
 // spoolTails reads the tails the second time, and spools their operations.
 func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, budget int64, ageAt func(time uint64) int) error {
 	m.tails = newSpool(dir, workers, budget, m.n)
-	m.n = min(m.n, m.tails.parts())
+	m.n = min(m.n, m.tails.Parts())
 	workers = min(workers, m.stretches())
 	readers, collectors := make([]recovery.TailReader, workers), make([]*collector, workers)
 	for i := range collectors {
