@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/bits"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -24,6 +26,27 @@ func (c counts) add(hash uint64, times int64) {
 	if c[hash] += times; c[hash] == 0 {
 		delete(c, hash)
 	}
+}
+
+// in returns an error unless a filter has exactly these copies.
+func (c counts) in(f *Filter) error {
+	o := f.open.Load()
+	count, m := o.count, multiset.New(o.table)
+	if o.work != nil {
+		count = o.work.Writer.Count
+	}
+	for hash, n := range c {
+		m.Add(hash, int(n))
+	}
+	if f.Len() != uint64(m.Len()) {
+		return fmt.Errorf("%d items, not %d", f.Len(), m.Len())
+	}
+	for hash, n := range c {
+		if got, want := count(hash), uint64(m.Count(hash)); got != want || n > 0 && !f.ContainsHash(hash) {
+			return fmt.Errorf("hash %#x has %d items, not %d", hash, got, want)
+		}
+	}
+	return nil
 }
 
 // byClass adds up the counts of each class, and gives each sum the lowest hash of its class.

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +19,11 @@ import (
 // A copyOracle compares snapshots of a filter with the history of the filter.
 type copyOracle struct {
 	*testing.T
-	dir   string
-	keys  map[uint64][]uint64 // the keys that the history means, by the number of a position
-	seen  map[copyKey][32]byte
-	exact int // copies whose keys are known
-	again int // copies that have the copyKey of an earlier copy
+	dir    string
+	copies map[uint64]counts // what the history means, by the number of a position
+	seen   map[copyKey][32]byte
+	exact  int // snapshots whose copies are known
+	again  int // snapshots that have the copyKey of an earlier one
 }
 
 // A copyKey has everything on which the bytes of a copy may depend.
@@ -66,30 +65,14 @@ func (o *copyOracle) check(when, path string) {
 		}
 	}
 	o.seen[key] = sum
-	keys, known := o.keys[at.Number]
+	copies, known := o.copies[at.Number]
 	if !known {
 		return
 	}
 	o.exact++
-	byClass := counts{}
-	for _, key := range keys {
-		byClass[o.class(copied, key)]++
+	if err := copies.in(copied); err != nil {
+		o.Errorf("%s: a copy at %v: %v", when, at, err)
 	}
-	for _, key := range keys {
-		if got, want := copied.Count(bytesOf(key)), byClass[o.class(copied, key)]; got != uint64(want) {
-			o.Errorf("%s: at %v, a copy has key %d %d times, not %d", when, at, key, got, want)
-		}
-	}
-	if copied.Len() != uint64(len(keys)) {
-		o.Errorf("%s: at %v, a copy has %d items, not %d", when, at, copied.Len(), len(keys))
-	}
-}
-
-// class returns the number of the class of a key in a filter.
-func (o *copyOracle) class(f *Filter, key uint64) uint64 {
-	c := f.Classes()
-	n, _ := bits.Mul64(f.Hash(bytesOf(key)), c.Lines*c.Fingerprints)
-	return n
 }
 
 // TestCopiesAtCalls: at each writing call of checkpoints, rebuilds and a close, another handle makes a
@@ -99,8 +82,10 @@ func (o *copyOracle) class(f *Filter, key uint64) uint64 {
 func TestCopiesAtCalls(t *testing.T) {
 	ctx := context.Background()
 	r := newReplaceRun(t)
-	o := &copyOracle{T: t, dir: memoryDir(t), keys: map[uint64][]uint64{}, seen: map[copyKey][32]byte{}}
-	note := func() { o.keys[writerOf(r.f).Protocol().History().At.Number] = slices.Collect(maps.Keys(r.in)) }
+	o := &copyOracle{T: t, dir: memoryDir(t), copies: map[uint64]counts{}, seen: map[copyKey][32]byte{}}
+	note := func() {
+		o.copies[writerOf(r.f).Protocol().History().At.Number] = r.counts(slices.Collect(maps.Keys(r.in)))
+	}
 	note()
 	closing := false
 	r.watch(func(call string) error {

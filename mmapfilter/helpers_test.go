@@ -41,9 +41,7 @@ func hashes(seed uint64, n int) []uint64 {
 func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
 	tb.Helper()
 	_, path := mustBuild(tb, opts, keys)
-	data, err := os.ReadFile(path)
-	must(tb, err)
-	return data
+	return readFile(tb, path)
 }
 
 // spread returns a hash for a number.
@@ -400,10 +398,10 @@ func mustLeave(tb testing.TB, path string, n int) {
 	}
 }
 
-func readFile(t *testing.T, path string) []byte {
-	t.Helper()
+func readFile(tb testing.TB, path string) []byte {
+	tb.Helper()
 	data, err := os.ReadFile(path)
-	must(t, err)
+	must(tb, err)
 	return data
 }
 

@@ -4,7 +4,6 @@ package mmapfilter
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -86,7 +85,7 @@ func (r *replaceRun) watch(at func(call string) error) {
 func (r *replaceRun) counts(keys []uint64) counts {
 	c := counts{}
 	for _, key := range keys {
-		c.add(r.f.hash.Hash(bytesOf(key)), 1)
+		c.add(r.f.hash.Hash(numberKey(key)), 1)
 	}
 	return c
 }
@@ -94,10 +93,8 @@ func (r *replaceRun) counts(keys []uint64) counts {
 // idle reports whether an operation would not wait now.
 func (r *replaceRun) idle() bool { return r.f.open.Load().work.Writer.Idle() }
 
-func bytesOf(key uint64) []byte { return binary.LittleEndian.AppendUint64(nil, key) }
-
 func (r *replaceRun) insert() {
-	must(r, r.f.Insert(bytesOf(r.next)))
+	must(r, r.f.Insert(numberKey(r.next)))
 	r.in[r.next] = true
 	r.next++
 	r.operations++
@@ -107,29 +104,29 @@ func (r *replaceRun) insert() {
 // nothing may be lost in a kill.
 func (r *replaceRun) each() {
 	defer r.insert()
-	if n, err := r.f.InsertBatch([][]byte{bytesOf(r.next), bytesOf(r.next + 1)}); n != 2 || err != nil {
+	if n, err := r.f.InsertBatch([][]byte{numberKey(r.next), numberKey(r.next + 1)}); n != 2 || err != nil {
 		r.Fatal(n, err)
 	}
 	r.in[r.next], r.in[r.next+1] = true, true
 	gone := r.next
 	r.next += 2
-	if there, err := r.f.Delete(bytesOf(gone)); !there || err != nil {
+	if there, err := r.f.Delete(numberKey(gone)); !there || err != nil {
 		r.Fatal(there, err)
 	}
 	delete(r.in, gone)
-	if added, err := r.f.InsertUnique(bytesOf(gone + 1)); added || err != nil {
+	if added, err := r.f.InsertUnique(numberKey(gone + 1)); added || err != nil {
 		r.Fatal(added, err)
 	}
-	if _, err := r.f.InsertUnique(bytesOf(r.next)); err != nil {
+	if _, err := r.f.InsertUnique(numberKey(r.next)); err != nil {
 		r.Fatal(err)
 	}
 	r.in[r.next] = true
 	r.next++
 	absent := uint64(1 << 40)
-	for r.f.Contains(bytesOf(absent)) {
+	for r.f.Contains(numberKey(absent)) {
 		absent++
 	}
-	if there, err := r.f.Delete(bytesOf(absent)); there || err != nil {
+	if there, err := r.f.Delete(numberKey(absent)); there || err != nil {
 		r.Fatal(there, err)
 	}
 	r.operations += 6
@@ -163,10 +160,10 @@ func (r *replaceRun) look(call string) {
 	r.Helper()
 	var batch [][]byte
 	for key := range r.in {
-		batch = append(batch, bytesOf(key))
+		batch = append(batch, numberKey(key))
 	}
 	for key := range uint64(1000) {
-		batch = append(batch, bytesOf(1<<50+key))
+		batch = append(batch, numberKey(1<<50+key))
 	}
 	found, passed, inBatch := make([]bool, len(batch)), 0, 0
 	r.f.ContainsBatch(batch, found)
@@ -205,7 +202,7 @@ func (r *replaceRun) check(k replaceKill) {
 		m := &changeModel{T: r.T}
 		m.check(f, r.since, pastCounts{f.Position(), r.counts(k.in)}, Classes{})
 		for _, key := range k.in {
-			if !f.Contains(bytesOf(key)) {
+			if !f.Contains(numberKey(key)) {
 				r.Errorf("%s, rebuilt %t: key %d is lost", k.call, rebuilt, key)
 			}
 		}
@@ -255,7 +252,7 @@ func TestCallsOfReplace(t *testing.T) {
 				t.Log(r.calls, inPause)
 			}
 			if r.f.Err() != nil { // the writer of the file with the name has failed
-				if err := r.f.Insert(bytesOf(1)); !errors.Is(err, ErrFailed) {
+				if err := r.f.Insert(numberKey(1)); !errors.Is(err, ErrFailed) {
 					t.Error(err)
 				}
 				r.f.Close()

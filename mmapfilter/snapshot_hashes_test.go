@@ -5,27 +5,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 )
-
-// mustSnapshotWithHashes makes a snapshot that keeps the hashes, checks it, and returns its position and
-// path.
-func mustSnapshotWithHashes(t *testing.T, f *Filter) (Position, string) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "copy.mmf")
-	at, err := f.SnapshotWithHashes(context.Background(), path)
-	must(t, err)
-	if _, err := Verify(context.Background(), path); err != nil {
-		t.Fatal(err)
-	}
-	names, err := filepath.Glob(path + "*")
-	if err != nil || !slices.Equal(names, []string{path, path + ".hashes"}) {
-		t.Fatalf("the files of the copy are %q, %v", names, err)
-	}
-	return at, path
-}
 
 // TestSnapshotWithHashes: a snapshot that keeps the hashes has the multiset of the filter, and grows by
 // itself. At one position, the writer and readers make equal snapshots.

@@ -19,17 +19,27 @@ import (
 // mustSnapshot makes a snapshot, checks it, and opens it.
 func mustSnapshot(t *testing.T, f *Filter) (*Filter, Position, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "copy.mmf")
-	at, err := f.Snapshot(context.Background(), path)
+	at, path := mustCopy(t, f.Snapshot, "copy.mmf")
+	return mustOpenReadOnly(t, path, nil), at, path
+}
+
+// mustSnapshotWithHashes makes a snapshot that keeps the hashes, and checks it.
+func mustSnapshotWithHashes(t *testing.T, f *Filter) (Position, string) {
+	t.Helper()
+	return mustCopy(t, f.SnapshotWithHashes, "copy.mmf", "copy.mmf.hashes")
+}
+
+// mustCopy makes a snapshot called copy.mmf, and checks it and the names of its files.
+func mustCopy(t *testing.T, snapshot func(context.Context, string) (Position, error), files ...string) (at Position, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "copy.mmf")
+	at, err := snapshot(context.Background(), path)
 	must(t, err)
 	if _, err := Verify(context.Background(), path); err != nil {
 		t.Fatal(err)
 	}
-	names, err := filepath.Glob(path + "*")
-	if err != nil || len(names) != 1 {
-		t.Fatalf("the files of the copy are %q, %v", names, err)
-	}
-	return mustOpenReadOnly(t, path, nil), at, path
+	mustListed(t, filepath.Dir(path), files...)
+	return at, path
 }
 
 func numberKey(i uint64) []byte { return binary.LittleEndian.AppendUint64(nil, i) }
