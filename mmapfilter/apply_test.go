@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"testing"
-	"testing/iotest"
 	"time"
 )
 
@@ -31,111 +29,11 @@ func mustBeAt(t testing.TB, replica, f *Filter, keys map[uint64]uint64) {
 		t.Fatalf("the replica has %d operations after %d, the filter %d after %d",
 			replica.DurableOps(), replica.DurableSeq(), f.DurableOps(), f.DurableSeq())
 	}
-	sum, classes := uint64(0), map[uint64]uint64{}
-	o := replica.open.Load()
-	class := func(key uint64) uint64 {
-		c := o.table.Class(o.table.Split(f.Hash(numberKey(key))))
-		return c.Line<<32 | uint64(c.Fp)
-	}
+	copies := counts{}
 	for key, n := range keys {
-		sum, classes[class(key)] = sum+n, classes[class(key)]+n
+		copies[f.Hash(numberKey(key))] = int64(n)
 	}
-	if replica.Len() != sum {
-		t.Fatalf("the replica has %d items, not %d", replica.Len(), sum)
-	}
-	for key, n := range keys {
-		if got := replica.Count(numberKey(key)); n > 0 && (got != classes[class(key)] || !replica.Contains(numberKey(key))) {
-			t.Fatalf("the replica has key %d %d times, not %d", key, got, classes[class(key)])
-		}
-	}
-}
-
-// anyChanges returns the changes of a filter, by hash or by class, from its writer or from a reader.
-func anyChanges(t testing.TB, rng *rand.Rand, f *Filter, path string, since Position, classes Classes) []byte {
-	t.Helper()
-	if rng.IntN(2) == 0 {
-		classes = Classes{}
-	}
-	if rng.IntN(3) == 0 {
-		must(t, f.Checkpoint(context.Background()))
-		f = mustOpenReadOnly(t, path, nil)
-	}
-	return mustChanges(t, f, since, classes)
-}
-
-// TestApplyRandomHistories applies the changes of a filter, by hash or by class, to a snapshot of it.
-// The filter has a random history, in which InsertUnique leaves keys out, and some deletes are of keys
-// that it does not have. After each set of changes, the replica must have the multiset and the sequence
-// of the filter, even if it is closed, sealed, copied or read by a reader in between.
-func TestApplyRandomHistories(t *testing.T) {
-	ctx := context.Background()
-	for seed := range uint64(6) {
-		rng := rand.New(rand.NewPCG(seed, 5))
-		f, source := mustCreate(t, &Options{Capacity: 4000, FalsePositiveRate: []float64{0.01, 0.2}[seed%2], KeepHashes: true})
-		keys, next := map[uint64]uint64{}, uint64(0)
-		operations := func(n int) {
-			for range n {
-				switch key := rng.Uint64N(next + 1); rng.IntN(5) {
-				case 0:
-					if there, err := f.Delete(numberKey(key)); err != nil {
-						t.Fatal(err)
-					} else if there && keys[key] > 0 {
-						keys[key]--
-					}
-				case 1:
-					_, err := f.InsertUnique(numberKey(key))
-					must(t, err)
-					keys[key] = max(keys[key], 1)
-				case 2:
-					must(t, f.Insert(numberKey(key)))
-					keys[key]++
-				default:
-					if next < 2000 {
-						must(t, f.Insert(numberKey(next)))
-						keys[next]++
-						next++
-					}
-				}
-			}
-		}
-		operations(800)
-		must(t, f.Sync())
-		_, at, path := mustSnapshot(t, f)
-		replica := mustOpen(t, path, nil)
-		mustBeAt(t, replica, f, keys)
-		for range 12 {
-			operations(rng.IntN(300))
-			must(t, f.SyncAt(rng.Uint64()))
-			operations(rng.IntN(9))
-			must(t, f.Sync())
-			set := anyChanges(t, rng, f, source, at, replica.Classes())
-			for range 2 {
-				var err error
-				if at, err = replica.Apply(ctx, iotest.HalfReader(bytes.NewReader(set))); err != nil || at != f.Position() {
-					t.Fatalf("%v, %v", at, err)
-				}
-				mustBeAt(t, replica, f, keys)
-			}
-			switch rng.IntN(5) {
-			case 0:
-				must(t, replica.Close())
-				mustBeAt(t, mustOpenReadOnly(t, path, nil), f, keys)
-				replica = mustOpen(t, path, nil)
-			case 1:
-				must(t, replica.Seal(ctx))
-				if _, err := Verify(ctx, path); err != nil && !errors.Is(err, ErrBusy) {
-					t.Fatal(err)
-				}
-			case 2: // go on with a copy of the replica
-				copied, copiedAt, copiedPath := mustSnapshot(t, replica)
-				if copiedAt != at {
-					t.Fatalf("a copy of a replica at %v is at %v", at, copiedAt)
-				}
-				mustBeAt(t, copied, f, keys)
-				path, replica = copiedPath, mustOpen(t, copiedPath, nil)
-			}
-		}
-	}
+	must(t, copies.in(replica))
 }
 
 // TestApplyKeepsForeignFiles: Apply does not overwrite a file of another kind with the name NAME.apply.

@@ -155,7 +155,7 @@ func (r *historyRun) create(rate float64, begin func(h *historian)) *historian {
 	}
 	r.note(nil, "create for %d of %d keys, rate %v, %v, grows: %t, shard: %t", o.Capacity, len(r.keys), rate, o.Layout, h.auto, h.shard)
 	o.Seed, o.KeepHashes, o.AutoGrow, o.CommitInterval = historyFileSeed, !h.shard, h.auto, -1
-	if r.few && !h.shard {
+	if !h.shard {
 		o.KeepChanges = time.Hour
 	}
 	var f *Filter
@@ -225,7 +225,7 @@ func (h *historian) steps() (keySteps, rebuildSteps, fileSteps []func()) {
 		func() { h.note(h.f.Checkpoint(h.Context()), "checkpoint"); h.durable() },
 		func() { h.note(h.f.Seal(h.Context()), "seal"); h.durable(); h.verify() },
 		func() { h.note(h.f.Close(), "close"); h.verify(); h.open() },
-		h.syncAt, h.kill, h.merge, h.repair, h.look, h.look, h.look,
+		h.syncAt, h.kill, h.merge, h.repair, h.change, h.change, h.look, h.look, h.look,
 	}
 }
 
@@ -296,8 +296,10 @@ func (h *historian) fromHashes() {
 
 // durable checks that all operations are durable. The last ones need not be counted if they changed
 // nothing.
-func (h *historian) durable() {
-	seq, ops := h.f.DurableSeq(), int(h.f.DurableOps())
+func (h *historian) durable() { h.durableIn(h.f) }
+
+func (h *historian) durableIn(f *Filter) {
+	seq, ops := f.DurableSeq(), int(f.DurableOps())
 	h.want(seq == h.seq && ops >= h.changed && ops <= h.ops, "%d + %d are durable, not %d + %d to %d", seq, ops, h.seq, h.changed, h.ops)
 }
 
@@ -545,7 +547,7 @@ func (h *historian) merge() {
 	h.auto = h.auto || grows
 	h.meaning.merge(other, distinct)
 	h.items = h.meaning.len()
-	o := &Options{Capacity: uint64(h.items + 1), KeepHashes: true, AutoGrow: grows, Distinct: distinct, Workers: 1}
+	o := &Options{Capacity: uint64(h.items + 1), KeepChanges: time.Hour, AutoGrow: grows, Distinct: distinct, Workers: 1}
 	o.FalsePositiveRate = []float64{0, 0.05, 0.2}[h.rng.IntN(3)]
 	err := Merge(h.Context(), h.path, o, inputs...)
 	h.replica.gone = true
