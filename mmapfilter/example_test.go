@@ -483,7 +483,7 @@ func ExampleFilter_Rebuild() {
 // Snapshot makes a copy for a backup while the filter is open for writing.
 func ExampleFilter_Snapshot() {
 	inTemp(func() error {
-		f, err := mmapfilter.Create("users.mmf", &mmapfilter.Options{Capacity: 1000})
+		f, err := mmapfilter.Create("users.mmf", &mmapfilter.Options{Capacity: 100_000})
 		if err != nil {
 			return err
 		}
