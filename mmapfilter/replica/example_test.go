@@ -44,7 +44,7 @@ func Example() {
 }
 
 func publish(path, copied string) error {
-	f, err := mmapfilter.OpenOrCreate(path, &mmapfilter.Options{Capacity: 1000, AutoGrow: true}, nil)
+	f, err := mmapfilter.OpenOrCreate(path, &mmapfilter.Options{Capacity: 100_000, AutoGrow: true}, nil)
 	if err != nil {
 		return err
 	}
