@@ -86,6 +86,24 @@ func NoHashes(why error) error {
 	return &HashesError{Err: fmt.Errorf("K2: NAME.hashes: %w", why)}
 }
 
+// FindHashes opens the file of hashes that a superblock names, under whichever name it has. The error is
+// ErrHashes, for the reason why the file with the usual name cannot be used, if there is one.
+func FindHashes(sb *layout.Superblock, open func(HashesName) (HashFile, error)) (k Kept, name HashesName, err error) {
+	for _, name := range []HashesName{CurrentHashes, NextHashes} {
+		f, wrong := open(name)
+		if wrong == nil {
+			if k, wrong = EndOfHashes(f, sb); wrong == nil {
+				return k, name, nil
+			}
+			f.Close()
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) && !errors.Is(wrong, fs.ErrNotExist) {
+			err = wrong
+		}
+	}
+	return Kept{}, name, NoHashes(err)
+}
+
 // EndOfHashes checks the first and the last of the pages that a superblock counts (K1), and that the
 // last page ends at the position of the superblock.
 func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, err error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"sync/atomic"
 
@@ -69,45 +68,22 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 		k.lose(errLost)
 		return nil
 	}
-	var wrong error // the error of the file with the usual name, or else of the other file
-	for _, name := range []HashesName{CurrentHashes, NextHashes} {
-		f, err := k.vol.OpenHashes(name)
-		if errors.Is(err, fs.ErrNotExist) && wrong != nil {
-			continue
+	kept, name, err := FindHashes(sb, vol.OpenHashes)
+	if err != nil {
+		if required && sb.State() == layout.Live { // a recovery without them would lose them
+			return err
 		}
-		if err == nil && k.file != nil { // left by a rebuild that did not end
-			if err := errors.Join(f.Close(), k.vol.RemoveHashes(name)); err != nil {
-				return err
-			}
-			continue
-		}
-		var kept Kept
-		if err == nil {
-			if kept, err = EndOfHashes(f, sb); err != nil {
-				f.Close()
-			}
-		}
-		switch {
-		case err != nil && (wrong == nil || errors.Is(wrong, fs.ErrNotExist)):
-			wrong = err
-		case err == nil:
-			k.file, k.header, k.tail = f, kept.Header, *kept.Tail()
-			k.last, k.next = kept.LastNumber, kept.LastNumber
-			if name == NextHashes {
-				if err := k.vol.KeepHashes(); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if k.file != nil {
+		k.lose(err)
 		return nil
 	}
-	wrong = NoHashes(wrong)
-	if required && sb.State() == layout.Live { // a recovery without them would lose them
-		return wrong
+	k.file, k.header, k.tail = kept.File, kept.Header, *kept.Tail()
+	k.last, k.next = kept.LastNumber, kept.LastNumber
+	if name == NextHashes {
+		return vol.KeepHashes()
 	}
-	k.lose(wrong)
+	if f, err := vol.OpenHashes(NextHashes); err == nil { // left by a rebuild that did not end
+		return errors.Join(f.Close(), vol.RemoveHashes(NextHashes))
+	}
 	return nil
 }
 

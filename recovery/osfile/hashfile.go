@@ -124,18 +124,8 @@ func OpenHashesOf(path string, sb *layout.Superblock) (k recovery.Kept, err erro
 	if path, err = realPath(path); err != nil {
 		return k, err
 	}
-	var first error
-	for _, name := range []recovery.HashesName{recovery.CurrentHashes, recovery.NextHashes} {
-		f, err := openHashes(path+name.String(), os.O_RDONLY)
-		if err == nil {
-			if k, err = recovery.EndOfHashes(f, sb); err == nil {
-				return k, nil
-			}
-			f.Close()
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return recovery.Kept{}, recovery.NoHashes(first)
+	k, _, err = recovery.FindHashes(sb, func(name recovery.HashesName) (recovery.HashFile, error) {
+		return openHashes(path+name.String(), os.O_RDONLY)
+	})
+	return k, err
 }
