@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	page "github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
-	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -75,7 +75,7 @@ func sizeOf(tb testing.TB, path string) int64 {
 // mustBeShort checks that NAME.hashes is not longer than K5 says.
 func mustBeShort(tb testing.TB, path string, items uint64) {
 	tb.Helper()
-	need := int64(items/recovery.ItemsInPage+4) * 4096
+	need := int64(items/page.BaseItems+4) * 4096
 	if size := sizeOf(tb, path+".hashes"); size > 3*need+1<<20 {
 		tb.Fatalf("%d bytes of hashes for %d items", size, items)
 	}
@@ -405,7 +405,7 @@ func TestCloseAndRebuilds(t *testing.T) {
 			if err := <-closed; err != nil || f.Cap() != c.after {
 				t.Fatalf("a capacity of %d; %v", f.Cap(), err)
 			}
-			if size := sizeOf(t, path+".hashes"); c.short && size > int64(items/recovery.ItemsInPage+4)*4096 {
+			if size := sizeOf(t, path+".hashes"); c.short && size > int64(items/page.BaseItems+4)*4096 {
 				t.Errorf("%d bytes of hashes for %d items", size, items)
 			}
 			mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")

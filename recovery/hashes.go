@@ -266,6 +266,3 @@ func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.
 	}
 	return hashes.ReadHeader(p, identity, before)
 }
-
-// ItemsInPage is about how many items a page of NAME.hashes has.
-const ItemsInPage = hashes.BaseItems
