@@ -16,7 +16,7 @@ import (
 // functions clean up. After each task, a goroutine lets others run. Otherwise, with more goroutines than
 // processors, operations would wait for 10 ms and longer.
 func Parallel(ctx context.Context, workers, n int, data []byte, run func(ctx context.Context, worker, i int) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
+	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var (
 		group    sync.WaitGroup
@@ -33,14 +33,16 @@ func Parallel(ctx context.Context, workers, n int, data []byte, run func(ctx con
 					stop(errStopped)
 				}
 			}()
-			for ; ctx.Err() == nil; runtime.Gosched() {
+			for ; inner.Err() == nil; runtime.Gosched() {
 				i := int(next.Add(1)) - 1
 				if i >= n {
 					return
 				}
-				var err error
-				if fault := osfile.Catch(data, func() { err = run(ctx, worker, i) }); fault != nil {
-					err = fault
+				err := context.Cause(ctx) // inner may learn of the end of ctx a little later
+				if err == nil {
+					if fault := osfile.Catch(data, func() { err = run(inner, worker, i) }); fault != nil {
+						err = fault
+					}
 				}
 				if err != nil {
 					stop(err)
@@ -52,5 +54,5 @@ func Parallel(ctx context.Context, workers, n int, data []byte, run func(ctx con
 	if r := panicked.Load(); r != nil {
 		panic(*r)
 	}
-	return context.Cause(ctx)
+	return context.Cause(inner)
 }
