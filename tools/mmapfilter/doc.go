@@ -83,7 +83,7 @@
 //	repaired            repair                                  the filter was damaged, and was rebuilt
 //	residency           info                                    where the filter is kept
 //	resident_bytes      info                                    bytes of the filter in memory; null if unknown
-//	rule                verify                                  rule of the format that is broken, and how
+//	rule                verify                                  rule of the format that is broken
 //	sealed              verify                                  every byte is under a checksum
 //	second_probe_rate   grow info size                          share of lookups of absent keys that read a second line; in grow and size, as planned
 //	seed                info                                    seed of the hash, in hex, with --show-seed
@@ -100,6 +100,7 @@
 //	uuid                info                                    UUID of the filter
 //	waiting             expire info verify                      deletes that remove their items in the next rebuild
 //	warning             info                                    what the file system cannot promise or what could not be done
+//	what                verify                                  how the rule is broken
 //	whole               verify                                  there is no damage
 //	writer_alive        info                                    a process has the filter open for writing
 package main
