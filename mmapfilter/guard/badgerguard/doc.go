@@ -34,8 +34,8 @@
 //	                                     Badger writes these keys by itself
 //	DropPrefix, DropAll                  says "maybe" for every key until the filter has been rebuilt,
 //	                                     which is before they return; with Exact, a drop waits for the
-//	                                     commits under way, and later commits wait for the drop;
-//	                                     reserved prefixes are refused
+//	                                     commits under way and until a rebuild has read the keys, and
+//	                                     later commits wait for the drop; reserved prefixes are refused
 //	BanNamespace                         keeps the keys until the filter is rebuilt; if NamespaceOffset
 //	                                     changes, rebuilds the filter, since the keys are there again
 //	RunValueLogGC                        refused with badger.ErrRejected while keys are dropped, and until
