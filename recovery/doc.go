@@ -166,8 +166,7 @@
 //	    identity of the file that it replaced, so each file leads to the file before it. The writer
 //	    removes a file that was replaced longer ago than changes are kept. Of the operations in a
 //	    replaced file, those up to the position of the base of the next file count; page 1 or 2 may
-//	    have the last of them. (PastHashes; package osfile: replaceHashes,
-//	    OpenHistory, ForgetPast)
+//	    have the last of them. (PastHashes; package osfile: replaceHashes, OpenHistory, ForgetPast)
 //
 // # The changes of another filter
 //
