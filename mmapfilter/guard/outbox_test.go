@@ -288,21 +288,29 @@ func TestSnapshotRestored(t *testing.T) {
 	})
 }
 
-// TestRestoredFromBeforeDoubt covers C9: a filter from before a call of Doubt is restored. It lacks a
-// key that has bypassed the guard since, so it does not serve.
+// TestRestoredFromBeforeDoubt covers C9: a filter from before a call of Doubt is restored, or the old
+// filter as it was when a rebuild after Doubt had given it a new token. It lacks a key that has bypassed
+// the guard, so it does not serve.
 func TestRestoredFromBeforeDoubt(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
-		f := begin(t, quiet(t, deletes))
-		f.put("a")
-		f.work()
-		before := f.backup()
-		must(t, f.g.Doubt())
-		f.commit(Changes{}, "past", true)
-		f.rebuild()
-		f.kill()
-		f.openWith(before)
-		f.mustBe("building")
-		f.close()
+		for _, late := range []bool{false, true} {
+			o, filter := quiet(t, deletes), new(markedFilter)
+			hooked(o, func(real guarded.Filter) guarded.Filter { filter.Filter = real; return filter })
+			f := begin(t, o)
+			f.put("a")
+			f.work()
+			old := f.backup()
+			must(t, f.g.Doubt())
+			f.commit(Changes{}, "past", true)
+			if late {
+				filter.marked = func() { old = f.backup() }
+			}
+			f.rebuild()
+			f.kill()
+			f.openWith(old)
+			f.mustBe("building")
+			f.close()
+		}
 	})
 }
 

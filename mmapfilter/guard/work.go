@@ -167,7 +167,7 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
 	s := stamp{id: g.id, mode: g.options.Deletes, ordered: g.positions != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity, covers: g.options.covered()}
-	if g.mu.building { // a filter from before Doubt has the previous token, and may lack keys
+	if g.mu.building { // the old filter may have the previous token, and lack keys
 		s.previous = 0
 	}
 	due := g.mu.due.and(g.mu.under)
