@@ -153,7 +153,7 @@ func TestServeBesideOthers(t *testing.T) {
 			add(other, 1_000_000+n, 1_000_000+2*n)
 			done <- struct{}{}
 		}()
-		if got := must(t, strings.Join(added, "\n")+"\n", "check", "-c", "k.mmf"); got != fmt.Sprintln(len(added)) {
+		if got := must(t, strings.Join(added, "\n")+"\n", "check", "-c", "--follow", "k.mmf"); got != fmt.Sprintln(len(added)) {
 			t.Errorf("of %d keys, another process finds %s", len(added), got)
 		}
 		<-done
