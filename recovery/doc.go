@@ -159,7 +159,7 @@
 //	    backup; nor on a system that has no writers or does not count the names of a file (Unix does
 //	    count them). If the sync of the directory fails, the epoch becomes Superseded nevertheless.
 //	    If the power fails after that, the old file may have its name again, and says "maybe" until
-//	    it is built again. (Draft.supersedeOld)
+//	    it is built again. (Supersede of package osfile)
 //	K8  If changes are kept (superblock, offset 520), a NAME.hashes that is replaced is kept as well:
 //	    it is renamed to NAME.past. If there is a NAME.past already, that file is first renamed to
 //	    NAME.past.X, where X is the 16 digits of its identity. The header of a file of hashes has the

@@ -411,15 +411,23 @@ func (d *Draft) leave() error {
 	return errors.Join(errs...)
 }
 
-// supersedeOld tells the readers of the replaced file that another file has its place (K4), if
-// the replaced file is a filter and has no name any more. Call it once the directory is synced:
-// until then, a power loss may give the replaced file its name back.
+// supersedeOld is Supersede for the replaced file.
 func (d *Draft) supersedeOld() error {
-	if noWriters || d.old == nil || !nameless(d.old) {
+	if d.old == nil {
+		return nil
+	}
+	return Supersede(d.old)
+}
+
+// Supersede tells the readers of a file that another file has its place (K4), if the file is a filter
+// and has no name any more. Call it once the directory is synced: until then, a power loss may give the
+// file its name back.
+func Supersede(old *os.File) error {
+	if noWriters || !nameless(old) {
 		return nil
 	}
 	head := make([]byte, layout.OffStash)
-	if _, err := d.old.ReadAt(head, 0); errors.Is(err, io.EOF) {
+	if _, err := old.ReadAt(head, 0); errors.Is(err, io.EOF) {
 		return nil // too short for a filter
 	} else if err != nil {
 		return err
@@ -430,7 +438,7 @@ func (d *Draft) supersedeOld() error {
 	if err := fault.At("write"); err != nil {
 		return err
 	}
-	_, err := d.old.WriteAt(recovery.Bytes([]uint64{layout.Superseded}), layout.OffRuntime+8*layout.RuntimeEpoch)
+	_, err := old.WriteAt(recovery.Bytes([]uint64{layout.Superseded}), layout.OffRuntime+8*layout.RuntimeEpoch)
 	return err
 }
 

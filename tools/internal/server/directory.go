@@ -45,6 +45,7 @@ type directory struct {
 	files   *os.File   // the directory itself, locked: nobody else serves it
 	names   sync.Mutex // a sync of files holds it
 	changed bool       // since the last sync. REQUIRES: names
+	removed []*os.File // filters without a name, whose readers do not know it yet. REQUIRES: names
 
 	renames   sync.Mutex // only a rename locks two keys
 	deadlines sync.Mutex // see setDeadline

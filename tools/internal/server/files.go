@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // beside lists the suffixes of the files of a key. The filter itself comes first: without it, the
@@ -66,6 +67,9 @@ func (d *directory) remove(k *key, overdue bool) (removed bool, err error) {
 	}
 	d.close(k)
 	defer d.change()
+	if f, err := os.OpenFile(k.path, os.O_RDWR, 0); err == nil {
+		defer d.superseded(f)
+	}
 	for _, b := range beside {
 		if err := os.Remove(k.path + b); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
@@ -82,6 +86,22 @@ func (d *directory) change() {
 	d.names.Unlock()
 }
 
+// mostRemoved is how many removed filters wait for a sync of the names. Until then they keep descriptors
+// and room on the disk.
+const mostRemoved = 16
+
+// superseded notes a filter that was removed. Once this is durable, its readers answer "maybe" (K4),
+// since the next key of its name is in another file.
+func (d *directory) superseded(f *os.File) {
+	d.names.Lock()
+	d.changed, d.removed = true, append(d.removed, f)
+	many := len(d.removed) >= mostRemoved
+	d.names.Unlock()
+	if many {
+		d.syncNames() // after an error, the next sync tries again
+	}
+}
+
 // syncNames makes the names of files durable.
 func (d *directory) syncNames() error {
 	d.names.Lock()
@@ -89,9 +109,16 @@ func (d *directory) syncNames() error {
 	if !d.changed {
 		return nil
 	}
-	err := d.files.Sync()
-	d.changed = err != nil
-	return err
+	if err := d.files.Sync(); err != nil {
+		return err
+	}
+	d.changed = false
+	var errs []error
+	for _, f := range d.removed {
+		errs = append(errs, osfile.Supersede(f), f.Close())
+	}
+	d.removed = nil
+	return errors.Join(errs...)
 }
 
 // rename gives a key another name. A key that already has this name loses its deadline and is then

@@ -23,6 +23,9 @@ func del(c *client, args [][]byte) error {
 			n++
 		}
 	}
+	if err := c.d.syncNames(); err != nil {
+		return err
+	}
 	return c.int(n)
 }
 
@@ -198,6 +201,9 @@ func flushAll(c *client, args [][]byte) error {
 		if _, err := c.d.remove(k, false); err != nil {
 			return err
 		}
+	}
+	if err := c.d.syncNames(); err != nil {
+		return err
 	}
 	return c.ok()
 }

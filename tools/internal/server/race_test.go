@@ -1,11 +1,14 @@
 package server
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // TestReplyBeforeRest sends a command, and after it an empty command or the beginning of another
@@ -167,5 +170,23 @@ func TestCutShort(t *testing.T) {
 	}
 	if got := p.do("CF.COUNT other b"); !strings.HasPrefix(got, "-ERR ") {
 		t.Error(got)
+	}
+}
+
+// TestRemovedUnderReader has another process read a key that a command removes. Once a new key of this
+// name has an item, and the add is durable, the reader must not answer "certainly not".
+func TestRemovedUnderReader(t *testing.T) {
+	s, p := startOne(t, Config{})
+	for _, remove := range []string{"DEL k", "UNLINK k", "FLUSHALL", "EXPIRE k 0"} {
+		p.want("CF.ADD k old", ":1")
+		f, err := mmapfilter.OpenReadOnly(filepath.Join(s.Dir, "k.mmf"), nil)
+		must(t, err)
+		defer f.Close()
+		p.do(remove)
+		p.want("CF.ADD k new", ":1")
+		p.want("WAITAOF 1 0 0", "*2\n:1\n:0")
+		if err := f.Err(); !f.ContainsString("new") || !errors.Is(err, mmapfilter.ErrSuperseded) {
+			t.Errorf("%s: the reader lacks the item of the new key: %v", remove, err)
+		}
 	}
 }
