@@ -54,7 +54,8 @@
 // each lookup: in a compact file, one request of 64 bytes for most absent keys. It compares the
 // ETag of each answer with the ETag of the first one. If a server sends no strong ETag, it also
 // reads the superblocks again before each "certainly not". A response that is no answer, or that
-// comes from another file, is an error with a code. A single line has no checksum. If the part of
+// comes from another file, is an error with a code. If the epoch of the file says that it is
+// superseded, every answer is "maybe". A single line has no checksum. If the part of
 // it that a lookup needs breaks F10, the answer is "maybe"; other damage of lines goes unnoticed,
 // as in the other readers. Verify a file with "mmapfilter verify" before you publish it.
 //

@@ -140,8 +140,8 @@ function bits(bytes, at, n) { // n <= 32
 const NIBBLES = [] // the nibbles of each number
 for (let s = 0; s < 16; s++) for (let r = 0; r <= s; r++) for (let q = 0; q <= r; q++) for (let p = 0; p <= q; p++) NIBBLES.push([p, q, r, s])
 
-// decode returns the fingerprints of the line that starts at bit at: in compact, those at home or
-// those of guests. It returns nothing if the line breaks F10.
+// decode returns the fingerprints of the line at a bit (in compact at home, or of guests), or
+// nothing if the line breaks F10.
 const decode = {
 	packed: ({ f, b }, line, at) => times(b, i => bits(line, at + f * i, f)),
 	semisorted: ({ f }, line, at) => NIBBLES[bits(line, at, 12)]?.map((nibble, i) => nibble * 2 ** (f - 4) + bits(line, at + 12 + (f - 4) * i, f - 4)),
@@ -211,6 +211,7 @@ export async function open(from, { fetch = globalThis.fetch, signal } = {}) {
 	async function contains(key) {
 		const bytes = typeof key !== 'string' ? bytesOf(key) : !/\p{Cs}/u.test(key) && new TextEncoder().encode(key)
 		if (!bytes) throw new TypeError('a key is text or bytes')
+		if (u64(view, HEADS) === MASK) return true // superseded
 		const whole = xxh3(bytes, g.seed), hash = low(whole, g.shards)
 		if (hi(whole, g.shards) !== g.shard) return false
 		const line = hi(hash, n), skip = +!compact, fp = skip + hi(low(hash, n), values - skip), m = low(0x9E3779B97F4A7C15n, fp)

@@ -130,6 +130,15 @@ test('a line that breaks F10 says maybe', async () => {
 	for (const [key] of KEYS) assert.equal(await filter.contains(key), true)
 })
 
+test('a file that says that it is superseded says maybe', async () => {
+	for (const name of ['compact-q41', 'packed-f12', 'compact-shard']) {
+		file = image(name)
+		file.fill(0xFF, 16384, 16392) // the epoch
+		for (const from of [url, new Blob([file]), file])
+			for (const [key] of keysOf(name).filter(([, answer]) => !answer).slice(0, 20)) assert.equal(await (await open(from)).contains(key), true)
+	}
+})
+
 test('answers that are no answers', async () => {
 	const lies = {
 		'the whole file': [a => { Object.assign(a, { status: 200, body: file }) }, 'http', 200],
