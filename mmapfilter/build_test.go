@@ -344,3 +344,26 @@ func TestBuildTakesTheLock(t *testing.T) {
 	mustHave(t, reader, 0, 1000)
 	mustHaveAll(t, f, path, numbers(5000, 9000), 4000)
 }
+
+// TestPathsWithoutADirectory checks that no file is made at a path in a directory that does not exist, also if
+// the path would lead elsewhere once it is cleaned.
+func TestPathsWithoutADirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f, err := Build(context.Background(), "f", nil, numbers(0, 1))
+	must(t, err)
+	f.Close()
+	for _, path := range []string{"", "none/f", "none/../f", "none/", "none/none/"} {
+		if _, err := Build(context.Background(), path, &Options{Overwrite: true}, numbers(0, 1)); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("Build(%q) returns %v", path, err)
+		}
+		if _, err := Create(path, &Options{Capacity: 1}); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("Create(%q) returns %v", path, err)
+		}
+		if _, err := OpenOrCreate(path, &Options{Capacity: 1}, nil); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("OpenOrCreate(%q) returns %v", path, err)
+		}
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) != 1 {
+		t.Errorf("there are %v, %v", files, err)
+	}
+}

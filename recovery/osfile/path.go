@@ -10,6 +10,9 @@ import (
 // realPath follows symbolic links and makes the path absolute, since the log is beside the
 // file itself, not beside a link, and the working directory may change.
 func realPath(path string) (string, error) {
+	if path == "" { // otherwise it would be the working directory
+		return "", &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", err
@@ -17,8 +20,8 @@ func realPath(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// newPath is realPath for a file that may not exist. If the target of a symbolic link does
-// not exist, newPath returns where the target would be.
+// newPath is realPath for a file that may not exist, in a directory that does. If the target of a
+// symbolic link does not exist, newPath returns where the target would be.
 func newPath(path string) (string, error) {
 	for range maxLinks {
 		if real, err := realPath(path); !errors.Is(err, fs.ErrNotExist) {
@@ -26,13 +29,10 @@ func newPath(path string) (string, error) {
 		}
 		// Where ".." leads depends on the links before it, so no path is cleaned here.
 		dir, base := filepath.Split(path)
-		if dir == "" {
+		if dir == "" && base != "" {
 			dir = "."
 		}
 		real, err := realPath(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return filepath.Abs(path) // openDir will report what is missing
-		}
 		if err != nil {
 			return "", err
 		}
