@@ -220,8 +220,8 @@ func identityOfCopy(sb *layout.Superblock) uint64 {
 
 // snapshotLines copies the stash and the lines of an open file, while its writer stores to them.
 func snapshotLines(ctx context.Context, from, to string, f *os.File, head *osfile.Head) (p Position, err error) {
-	if head.Superblock.State() == layout.Sealed {
-		if err := verifySealed(ctx, f, head); err != nil {
+	if head.Superblock.State() == layout.Sealed { // compare it with its checksums, since the copy gets new ones
+		if _, err := verifyOpen(ctx, f, head, from, "", verifying); err != nil {
 			return p, err
 		}
 	}
@@ -240,20 +240,6 @@ func snapshotLines(ctx context.Context, from, to string, f *os.File, head *osfil
 		return Position{}, errors.Join(err, d.Discard())
 	}
 	return p, d.Publish()
-}
-
-// verifySealed compares a sealed file with its checksums, since the copy gets new ones.
-func verifySealed(ctx context.Context, f *os.File, head *osfile.Head) error {
-	m, err := osfile.Map(f, head.Size, false)
-	if err != nil {
-		return err
-	}
-	defer m.Unmap()
-	report, err := build.Verify(ctx, "", head, m.Data, func(done, total int64) {})
-	if err == nil && len(report.Damage) > 0 {
-		err = report.Damage[0]
-	}
-	return err
 }
 
 // copyLines turns a draft into a sealed copy of an open file.

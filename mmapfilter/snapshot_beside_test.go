@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -50,6 +51,34 @@ func TestSnapshotBesideGrowth(t *testing.T) {
 		before = at
 	}
 	wait.Wait()
+}
+
+// TestSnapshotBesideFirstWrite makes a snapshot of a sealed file by a reader. While the file is compared
+// with its checksums, a writer begins to write to it, which is no damage.
+func TestSnapshotBesideFirstWrite(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that some of the file is read after the write
+	f, path := mustBuild(t, &Options{Capacity: 2_000_000}, numbers(0, 1000))
+	w, begun := mustOpen(t, path, nil), false
+	defer func(was func(done, total int64)) { verifying = was }(verifying)
+	verifying = func(done, total int64) {
+		if begun {
+			return
+		}
+		begun = true
+		for i := range uint64(100) {
+			if err := w.Insert(numberKey(1000 + i)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := w.Sync(); err != nil {
+			t.Error(err)
+		}
+	}
+	copied, _, _ := mustSnapshot(t, f)
+	mustHave(t, copied, 0, 1100)
+	if !begun {
+		t.Error("the file was not verified")
+	}
 }
 
 // TestSnapshotBesideRebuild makes snapshots of a filter without hashes while rebuilds replace its file.
