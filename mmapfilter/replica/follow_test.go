@@ -85,7 +85,7 @@ func TestTooFarBehind(t *testing.T) {
 	must(t, r.Close())
 	insert(t, f, 500, 700)
 	must(t, f.Rebuild(t.Context(), nil))
-	insert(t, f, 700, 900)
+	insert(t, f, 700, 800)
 	must(t, f.Rebuild(t.Context(), nil))
 	other, err := mmapfilter.Follow(path, nil)
 	must(t, err)
@@ -95,14 +95,14 @@ func TestTooFarBehind(t *testing.T) {
 	defer r.Close()
 	mustHave(t, r, 0, 500)
 	untilAt(t, r, f)
-	mustHave(t, r, 0, 900)
+	mustHave(t, r, 0, 800)
 	if s := r.Stats(); s.Snapshots != 1 {
 		t.Errorf("%d snapshots", s.Snapshots)
 	}
-	insert(t, f, 900, 20_000) // many times what fits
+	insert(t, f, 800, 20_000) // many times what fits
 	untilAt(t, r, f)
 	mustHave(t, r, 0, 20_000)
-	if r.Len() != f.Len() || r.Cap() < 19_000 {
+	if r.Len() != f.Len() || r.Cap() < 10_000 { // the last snapshot may be from before the last growth
 		t.Errorf("%d keys, capacity %d", r.Len(), r.Cap())
 	}
 	i := 0
@@ -135,7 +135,7 @@ func TestRestoredPrimary(t *testing.T) {
 		return f
 	}
 	f = open(path)
-	insert(t, f, 1000, 2000)
+	insert(t, f, 1000, 1700)
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	r, _ := follow(t, url)
 	untilAt(t, r, f)

@@ -24,11 +24,12 @@ func must(tb testing.TB, err error) {
 
 func key(i int) []byte { return fmt.Appendf(nil, "key %d", i) }
 
-// primary creates a filter that keeps its hashes, with the numbered keys [0, n).
+// primary creates a filter that keeps its hashes, with the numbered keys [0, n). It grows, but not before
+// it has 900 keys, and 1.8 times n: a growth would end the history at a time of its own.
 func primary(tb testing.TB, n int) (*mmapfilter.Filter, string) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "primary.mmf")
-	f, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: 1000, AutoGrow: true})
+	f, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: uint64(max(1000, 2*n)), AutoGrow: true})
 	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	insert(tb, f, 0, n)
