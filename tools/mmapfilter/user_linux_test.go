@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +17,11 @@ func TestAsAnotherUser(t *testing.T) {
 	}
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
-		noError(t, os.Chmod(d, 0o777))
+	noError(t, errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o777)))
+	for d := dir; d != "/"; d = filepath.Dir(d) {
+		if info, err := os.Stat(d); err != nil || info.Mode()&1 == 0 {
+			t.Skip("NOT TESTED: messages for other users: they may not enter", d)
+		}
 	}
 	// The binary of go test is in a directory that only its owner can read.
 	executable, err := os.Executable()
