@@ -179,8 +179,8 @@ func TestNoRecover(t *testing.T) {
 func TestServeWithoutALog(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	must(t, os.Remove(path+".stash"))
-	if _, err := OpenReadOnly(path, nil); !errors.Is(err, ErrNeedsRecovery) || !errors.Is(err, ErrCorrupt) {
-		t.Fatal(err)
+	if _, err := OpenReadOnly(path, nil); !errors.Is(err, ErrNeedsRecovery) || !errors.Is(err, ErrCorrupt) || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("%v is not both in one line", err)
 	}
 	f := mustOpenReadOnly(t, path, &OpenOptions{ServeUnrecovered: true})
 	mustSayMaybe(t, f)

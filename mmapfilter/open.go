@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -50,7 +51,7 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 		// look at the superblock and the look at the lock.
 		if o, err = openReadOnly(path, opts); failed != nil {
 			if err != nil && !errors.Is(failed, ErrNeedsRecovery) {
-				err = errors.Join(err, failed)
+				err = fmt.Errorf("%w: %w", err, failed)
 			}
 			break
 		}
