@@ -85,9 +85,9 @@ func (o *openFile) heedWriter() {
 // meanwhile, Warm goes on with that one. Use Warm in readiness probes; [OpenOptions.Progress] is called
 // with the progress. A file that is larger than the memory does not stay in memory.
 //
-// The errors are the error of the context; errors.ErrUnsupported for a filter from [OpenReaderAt],
-// which keeps nothing; [ErrClosed], also for the filter of a file that a [Follower] no longer uses;
-// and [ErrCorrupt] if the file cannot be read.
+// The errors are the cause of a cancelled context; errors.ErrUnsupported for a filter from
+// [OpenReaderAt], which keeps nothing; [ErrClosed], also for the filter of a file that a [Follower] no
+// longer uses; and [ErrCorrupt] if the file cannot be read.
 func (f *Filter) Warm(ctx context.Context) error {
 	for {
 		o := f.open.Load()
@@ -104,7 +104,7 @@ func (o *openFile) warm(ctx context.Context) error {
 	if o.lines != nil {
 		return about("warm", o.path, errors.ErrUnsupported) // nothing is kept
 	}
-	if err := ctx.Err(); err != nil || o.mapping == nil { // ResidencyHeap, or OpenBytes
+	if err := context.Cause(ctx); err != nil || o.mapping == nil { // ResidencyHeap, or OpenBytes
 		return err
 	}
 	if o.released.Load() {
@@ -121,7 +121,7 @@ func (o *openFile) warm(ctx context.Context) error {
 	case err == nil && o.released.Load():
 		return ErrClosed
 	case err == nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	return err
 }

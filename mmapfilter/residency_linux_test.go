@@ -203,7 +203,8 @@ func TestHeadIsInLargePages(t *testing.T) {
 func TestWarm(t *testing.T) {
 	for _, sealed := range []bool{true, false} {
 		path := coldFile(t, 150_000_000, sealed)
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancelCause(context.Background())
+		why := errors.New("cancelled by the test")
 		var steps, last int64
 		stop := true
 		f, err := OpenReadOnly(path, &OpenOptions{Progress: func(done, total int64) {
@@ -211,11 +212,11 @@ func TestWarm(t *testing.T) {
 				t.Errorf("%d of %d bytes after %d", done, total, last)
 			}
 			if last = done; stop {
-				cancel()
+				cancel(why)
 			}
 		}})
 		must(t, err)
-		if err := f.Warm(ctx); !errors.Is(err, context.Canceled) || steps != 1 {
+		if err := f.Warm(ctx); err != why || steps != 1 {
 			t.Errorf("cancelled after %d steps: %v", steps, err)
 		}
 		mapping := f.open.Load().mapping
@@ -315,9 +316,10 @@ func TestWarmGoesOn(t *testing.T) {
 		if err := f.Warm(context.Background()); err != nil || len(totals) != 2 || totals[1] < 2*totals[0] {
 			t.Errorf("%s: files of %d bytes: %v", how, totals, err)
 		}
-		cancelled, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := f.Warm(cancelled); err != context.Canceled || len(totals) != 2 {
+		cancelled, cancel := context.WithCancelCause(context.Background())
+		why := errors.New("cancelled by the test")
+		cancel(why)
+		if err := f.Warm(cancelled); err != why || len(totals) != 2 {
 			t.Errorf("%s: cancelled before the call, %d steps: %v", how, len(totals)-2, err)
 		}
 	}

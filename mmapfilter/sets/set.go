@@ -441,7 +441,7 @@ func (s *Set) Warm(ctx context.Context) error {
 			if err := sh.warm(ctx); err != nil && first == nil {
 				first = err
 			}
-			if err := ctx.Err(); err != nil {
+			if err := context.Cause(ctx); err != nil {
 				return err
 			}
 		}
