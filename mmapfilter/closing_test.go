@@ -16,13 +16,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// TestCutShort covers C5: if the file of a writer is cut short, its next checkpoint and Close return an
-// error, even if no operation needs the missing part.
+// TestCutShort covers C5: if the file of a writer is cut short, its next checkpoint, its next larger log
+// and Close return an error, even if no operation needs the missing part.
 func TestCutShort(t *testing.T) {
 	for name, end := range map[string]func(f *Filter) error{
 		"checkpoint": func(f *Filter) error { return f.Checkpoint(context.Background()) },
 		"seal":       func(f *Filter) error { return f.Seal(context.Background()) },
 		"close":      (*Filter).Close,
+		"larger log": func(f *Filter) error { return writerOf(f).Protocol().GrowLog(2 << 20) },
 		"rebuilt": func(f *Filter) error {
 			err := f.Rebuild(context.Background(), nil)
 			return errors.Join(err, os.Truncate(f.open.Load().path, 40_960), f.Close())
@@ -36,7 +37,7 @@ func TestCutShort(t *testing.T) {
 			return err
 		},
 	} {
-		f, path := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true})
+		f, path := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true, LogBytes: 1 << 20}) // does not grow by itself
 		mustInsert(t, f, 0, 15_000)
 		must(t, f.Checkpoint(context.Background()))
 		if name != "rebuilt" && name != "unchanged" {

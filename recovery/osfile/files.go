@@ -199,7 +199,7 @@ func hasHeaders(f *os.File) error {
 func (v *Files) CreateLog(bytes int64) (recovery.File, error) {
 	h, err := readHead(v.filter.file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", v.path, err)
 	}
 	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} { // which the new log is to replace
 		path := v.logPath(name)
