@@ -24,8 +24,8 @@ func must(tb testing.TB, err error) {
 
 func key(i int) []byte { return fmt.Appendf(nil, "key %d", i) }
 
-// primary creates a filter that keeps its hashes, with the numbered keys [0, n). It grows only once it has
-// 900 keys, and 1.8 times n, since a growth ends the history at a time of its own.
+// primary creates a filter that keeps its hashes, with the numbered keys [0, n). It grows only once it
+// has 900 keys, and 1.8 times n, since a growth ends the history at a time of its own.
 func primary(tb testing.TB, n int) (*mmapfilter.Filter, string) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "primary.mmf")
