@@ -70,7 +70,7 @@
 // filter operation that inserted the first of them. A commit needs no further sync: once an interval,
 // the guard makes the filter durable, and then removes from the outbox, in a transaction of its own,
 // what the filter has durably. After a crash, Open repeats the operations in the outbox that the
-// filter does not have durably, each once.
+// filter does not have durably, each once, unless Open itself is killed.
 //
 // Positions. If Options.Deletes is Rebuild, a store that numbers its transactions needs no outbox: see
 // [Ordered]. New hashes wait in memory, where lookups find them, and are inserted into the filter many
@@ -171,7 +171,7 @@
 //	    the filter only after a mark, when its delete is durable in the store. A reader that began
 //	    before the delete still finds the key: see View.
 //	G2  A commit needs no further sync. A transaction that puts keys has an entry with their hashes and
-//	    the number of an operation. Open does the operations that the filter lacks, each once. But if
+//	    the number of an operation. Open does the operations that the filter lacks. But if
 //	    filter and store differ in identity or token, or if the filter lacks operations that are no
 //	    longer in the outbox, Open rebuilds the filter. An Ordered store has no such entries: Open
 //	    inserts the keys that came into the store after the position of the filter.

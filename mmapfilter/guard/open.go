@@ -128,40 +128,44 @@ func entriesOf(store Store) ([]Entry, error) {
 	return entries, nil
 }
 
-// resume does the operations of the outbox that the filter lacks, each once (G2), and begins a new
-// count of operations. Deletes come last, after the mark has removed their entries from the outbox.
+// resume does the operations of the outbox that the filter lacks (G2), and begins a new count of
+// operations. The mark comes first and puts their hashes into a loose record, so that a kill meanwhile
+// cannot lose one that finds no room, and so that a filter in which some operations are done belongs to
+// this store alone, and not to an older or newer one. Deletes come last, after the mark has removed
+// their entries from the outbox.
 func (g *Guard) resume(s *state) error {
-	at, durable := durableIn(g.filter)
-	var changes Changes
-	missing := s.missing(durable)
+	g.token, g.trimmed = durableIn(g.filter)
+	missing := s.missing(g.trimmed)
 	g.counts.replayed.Add(uint64(len(missing)))
-	unplaced, _, err := g.insert(missing, false)
-	if err == nil {
+	changes := Changes{Remove: allEntries()}
+	loose := &record{key: entryKey(keyLoose, 0), done: true}
+	if len(missing) > 0 {
+		changes.Set = []Entry{{loose.key, appendHashes(nil, missing)}}
+	}
+	g.mu.addGone(s.stamp.gone)
+	g.mu.unknown = s.stamp.unknown
+	if err := g.mark(changes, true); err != nil {
+		return err
+	}
+	unplaced, done, err := g.insert(missing, false)
+	g.order.operations = done.operations
+	if err == nil && len(missing) > 0 {
 		err = g.filter.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
 	}
 	g.mu.lost = !g.overflow.addAll(unplaced)
-	changes.Remove = allEntries()
 	if len(unplaced) > 0 {
-		g.mu.lastID++
-		r := &record{key: entryKey(keyLoose, g.mu.lastID), done: true}
-		g.mu.loose = append(g.mu.loose, r)
-		changes.Set = append(changes.Set, Entry{r.key, appendHashes(nil, unplaced)})
-	}
-	g.token = at
-	_, g.trimmed = durableIn(g.filter)
-	g.mu.addGone(s.stamp.gone)
-	g.mu.unknown = s.stamp.unknown
-	if err := g.mark(changes, true); err != nil {
-		return err
-	}
-	for _, h := range s.deletes {
-		if _, err := g.filter.DeleteHash(h); err != nil {
-			return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+		g.mu.loose = append(g.mu.loose, loose)
+	} else if len(missing) > 0 {
+		_, g.trimmed = durableIn(g.filter) // an older copy of the filter lacks them
+		if err := g.mark(Changes{Remove: []Range{just(loose.key)}}, false); err != nil {
+			return err
 		}
-		g.order.operations++
+	}
+	if err := g.remove(s.deletes); err != nil {
+		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
 	}
 	g.serve()
 	return nil

@@ -401,3 +401,68 @@ func TestRestoredFromRebuild(t *testing.T) {
 		f.close()
 	})
 }
+
+// TestKilledInOpen covers C9: a backup of the store is opened, and the guard is killed after it has put
+// the keys of the outbox into the filter. Then the store itself is opened. Its outbox has a key of a
+// transaction that had not been committed when the backup was made.
+func TestKilledInOpen(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, still(t, deletes))
+		before := f.backup()
+		tx := f.g.Begin()
+		tx.Put([]byte("late"))
+		late := tx.Prepare()
+		f.put("early")
+		backup := maps.Clone(f.rows.rows)
+		f.commit(late, "late", true)
+		tx.Done(Committed)
+		f.kill()
+		store := f.rows.rows
+		f.rows.rows = backup
+		var filter guarded.Filter
+		f.o = hooked(before, func(real guarded.Filter) guarded.Filter { filter = real; return real })
+		var killed *Options
+		f.rows.write = func(Changes) {
+			if killed == nil && filter.ContainsHash(filter.Hash([]byte("early"))) {
+				killed = f.snapshot()
+			}
+		}
+		f.open()
+		f.close()
+		f.rows.rows, f.rows.write = store, nil
+		f.openWith(killed)
+		f.mustShow()
+		f.close()
+	})
+}
+
+// TestDeletesBesideOverflow covers C9: keys that found no room in the filter are deleted. Deleting them
+// from the filter would remove other keys, for which it takes them: when a store is opened after a kill,
+// or when memory has no room for some of them either.
+func TestDeletesBesideOverflow(t *testing.T) {
+	defer func(n int) { mostOverflow = n }(mostOverflow)
+	for _, lost := range []bool{false, true} {
+		o, random := still(t, Exact), uint64(0)
+		o.Capacity, o.FalsePositiveRate = 100, 0.05
+		o.Hooks.Random = func() uint64 { random += 0x9e3779b97f4a7c15; return random } // no luck
+		f := begin(t, o)
+		const keys, stay = 2000, 50
+		if lost {
+			mostOverflow = keys - 400
+		}
+		for i := range keys {
+			f.put(fmt.Sprint(i))
+		}
+		f.work()
+		for i := stay; i < keys; i++ {
+			f.remove(fmt.Sprint(i))
+		}
+		if lost {
+			f.work()
+		}
+		f.kill()
+		f.open()
+		f.mustShow()
+		f.close()
+	}
+}

@@ -145,16 +145,30 @@ func (g *Guard) done(n int, deletes []*deletion) error {
 	g.order.free = append(g.order.free, g.order.records[:n]...)
 	g.order.records = slices.Delete(g.order.records, 0, n)
 	for _, p := range deletes {
-		for _, h := range p.hashes {
-			if g.overflow.take(h) {
-				continue
-			}
-			if _, err := g.filter.DeleteHash(h); err != nil {
-				g.fail(err)
-				return err
-			}
-			g.order.operations++
+		if err := g.remove(p.hashes); err != nil {
+			g.fail(err)
+			return err
 		}
+	}
+	return nil
+}
+
+// remove removes hashes from the overflow, or else from the filter. If the filter lacked a hash, it
+// could remove another key in its place: so once the overflow has had no room for some hashes, all
+// others stay until the rebuild. REQUIRES: g.order.
+func (g *Guard) remove(hashes []uint64) error {
+	g.mu.Lock()
+	lost := g.mu.lost || g.mu.under.lost
+	g.mu.unknown = g.mu.unknown || lost
+	g.mu.Unlock()
+	for _, h := range hashes {
+		if g.overflow.take(h) || lost {
+			continue
+		}
+		if _, err := g.filter.DeleteHash(h); err != nil {
+			return err
+		}
+		g.order.operations++
 	}
 	return nil
 }
