@@ -392,7 +392,7 @@ func TestWillNeedReadsAll(t *testing.T) {
 	})
 }
 
-// coldFile makes a file, and drops it from the page cache.
+// coldFile makes a file, and drops it from the page cache, which is not possible on tmpfs.
 func coldFile(t *testing.T, capacity uint64, sealed bool) (path string) {
 	t.Helper()
 	f, path := mustBuild(t, &Options{Capacity: capacity}, numbers(0, 1000))
@@ -404,6 +404,15 @@ func coldFile(t *testing.T, capacity uint64, sealed bool) (path string) {
 	waitUnmapped(t, path)
 	file, err := os.Open(path)
 	must(t, err)
-	must(t, errors.Join(unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED), file.Close()))
+	defer file.Close()
+	info, err := file.Stat()
+	must(t, errors.Join(err, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)))
+	m, err := osfile.Map(file, info.Size(), false)
+	must(t, err)
+	defer m.Unmap()
+	n, err := m.Resident()
+	if must(t, err); n == info.Size() {
+		t.Skip("NOT TESTED: reading a cold file: this file system keeps files in memory")
+	}
 	return path
 }
