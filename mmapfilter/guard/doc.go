@@ -1,7 +1,8 @@
 // Package guard keeps a filter of the keys in an embedded store, so that reads of absent keys never
 // reach the store. Packages pebbleguard, bboltguard and badgerguard, each a module of its own below
-// this one, put a guard in front of Pebble, bbolt and Badger: a program changes an import and its call
-// of Open. For another engine, see "An adapter" below. README.md shows what changes in a program.
+// this one, put a guard in front of Pebble, bbolt and Badger: a program changes its call of Open, and
+// the types that it names. For another engine, see "An adapter" below. README.md shows what changes in
+// a program.
 //
 // # What it promises
 //

@@ -1,6 +1,7 @@
 // Package bboltguard is bbolt behind a filter: reads of absent keys do not reach the B+tree.
 //
-// A program changes its import and its call of Open, which also takes the options of the guard.
+// A program changes its import and its call of Open, which also takes the options of the guard. For
+// names that are not here, such as Options and ErrBucketNotFound, it also imports bbolt itself.
 // README.md shows a program before and after. Package guard says what the filter promises, and how it
 // keeps these promises.
 //
