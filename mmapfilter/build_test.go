@@ -345,8 +345,8 @@ func TestBuildTakesTheLock(t *testing.T) {
 	mustHaveAll(t, f, path, numbers(5000, 9000), 4000)
 }
 
-// TestPathsWithoutADirectory checks that no file is made at a path in a directory that does not exist, also if
-// the path would lead elsewhere once it is cleaned.
+// TestPathsWithoutADirectory checks that no file is made at a path in a directory that does not exist,
+// also if the path would lead elsewhere once it is cleaned.
 func TestPathsWithoutADirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f, err := Build(context.Background(), "f", nil, numbers(0, 1))

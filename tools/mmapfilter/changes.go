@@ -33,7 +33,7 @@ type changesCommand struct {
 
 func newChangesCommand() *cobra.Command {
 	c := new(changesCommand)
-	cmd := &cobra.Command{Use: "changes FILTER --since POSITION", Short: "write how the keys of a filter have changed", Long: changesHelp, Args: needFile,
+	cmd := &cobra.Command{Use: "changes FILTER --since POSITION|--for REPLICA", Short: "write how the keys of a filter have changed", Long: changesHelp, Args: needFile,
 		Example: "mmapfilter changes users.mmf --for copy.mmf -o today.changes", RunE: c.run}
 	flags := cmd.Flags()
 	flags.Func("since", "`POSITION` as printed by snapshot, changes or apply", func(text string) error {
