@@ -316,15 +316,21 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 // explainHashes explains that a filter has no hashes from which it could be built. In the command
 // repair, this error means that the filter is damaged.
 func explainHashes(cmd *cobra.Command, path string, err error) string {
-	subject := path + ": "
+	subject, discard := path+": ", ""
 	if cmd.Name() == "repair" {
 		subject = path + ": it is damaged, and "
+		f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true})
+		if err == nil {
+			f.Close()
+		} else if errors.Is(err, mmapfilter.ErrNeedsRecovery) {
+			discard = ", or lose what only its log has: mmapfilter recover --discard-log " + path
+		}
 	}
 	what := whatOfHashes(path, err)
 	if lost := new(recovery.HashesError); errors.As(err, &lost) && lost.NotKept {
 		return subject + what + "; build it again from its keys, with --keep-hashes"
 	}
-	return subject + what + "; restore both files, or build the filter again from its keys"
+	return subject + what + "; restore both files, or build the filter again from its keys" + discard
 }
 
 // whatOfLog says what is wrong with the log of a filter.
