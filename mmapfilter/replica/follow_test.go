@@ -337,3 +337,21 @@ func TestRemoved(t *testing.T) {
 	defer other.Close()
 	mustHave(t, other, 0, 200)
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestUnreachable checks that a replica says why it does not reach the server, without the query of its
+// URL, which may be a signature.
+func TestUnreachable(t *testing.T) {
+	unreachable := errors.New("no route to host")
+	ctx, cancel := context.WithCancel(t.Context())
+	o := quick()
+	o.Client = &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, unreachable })}
+	o.OnError = func(error) { cancel() }
+	_, err := Follow(ctx, "http://example.org/users?key=secret", filepath.Join(t.TempDir(), "replica.mmf"), o)
+	if !errors.Is(err, unreachable) || errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("Follow returns %v", err)
+	}
+}

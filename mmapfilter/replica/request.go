@@ -112,8 +112,9 @@ func (r *Replica) ask(ctx context.Context, path string, query url.Values, header
 		a.Response, err = r.opts.Client.Do(request)
 	}
 	if err != nil {
-		a.Close()
-		return nil, a.because(err)
+		err = a.because(err)
+		a.Close() // not before, since it gives the context another cause
+		return nil, err
 	}
 	a.body = a.Body
 	if a.StatusCode/100 != 2 {
