@@ -56,6 +56,25 @@ func TestRebuild(t *testing.T) {
 	mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")
 }
 
+// TestCountBesideRebuild: a Count that finds that the file it has begun to look in has been replaced looks
+// in the new file, because it cannot tell what the old one has.
+func TestCountBesideRebuild(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 100, KeepHashes: true})
+	mustInsert(t, f, 0, 1)
+	old, hash := f.open.Load(), f.hash.Hash(numberKey(0))
+	must(t, f.Rebuild(t.Context(), nil))
+	if n, done := f.countIn(old, hash); done {
+		t.Errorf("%d items in the old file", n)
+	}
+	if n := f.Count(numberKey(0)); n != 1 {
+		t.Errorf("%d items, not 1", n)
+	}
+	must(t, f.Close())
+	if n := f.Count(numberKey(0)); n != unknownCount {
+		t.Errorf("%d items in a closed filter", n)
+	}
+}
+
 // TestRebuildKeepsHowItWasOpened: a rebuild opens the new file with the OpenOptions of the old one.
 func TestRebuildKeepsHowItWasOpened(t *testing.T) {
 	_, path := mustBuild(t, &Options{Capacity: 2000, KeepHashes: true}, numbers(0, 1000))

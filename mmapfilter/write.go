@@ -203,26 +203,32 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 // returns math.MaxUint64: after Close, after a fault, if a write has failed, or while a writer in
 // another process keeps moving these items.
 func (f *Filter) Count(key []byte) uint64 {
-	for {
-		o := f.open.Load()
-		if o == nil || o.unknown() {
-			return unknownCount
-		}
-		hash, ok := f.shard.Own(f.hash.Hash(key))
-		if !ok {
-			return 0
-		}
-		n := uint64(unknownCount)
-		if o.work == nil {
-			o.catch(func() { n = o.count(hash) })
-			runtime.KeepAlive(o)
-			return n
-		}
-		o.work.Catch(func() error { n = o.work.Writer.Count(hash); return nil })
-		if f.open.Load() == o { // otherwise a rebuild has replaced it while Count waited
+	for hash := f.hash.Hash(key); ; {
+		if n, done := f.countIn(f.open.Load(), hash); done {
 			return n
 		}
 	}
+}
+
+// countIn is Count in the file of o. It reports false if a rebuild has replaced the file meanwhile, since
+// then nobody keeps the file from changing.
+func (f *Filter) countIn(o *openFile, hash uint64) (n uint64, done bool) {
+	n = unknownCount
+	if o == nil {
+		return n, true
+	}
+	own, ok := f.shard.Own(hash)
+	switch {
+	case o.unknown():
+	case !ok:
+		n = 0
+	case o.work == nil:
+		o.catch(func() { n = o.count(own) })
+		runtime.KeepAlive(o)
+	default:
+		o.work.Catch(func() error { n = o.work.Writer.Count(own); return nil })
+	}
+	return n, f.open.Load() == o
 }
 
 const unknownCount = writer.Unknown
