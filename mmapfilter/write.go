@@ -210,8 +210,8 @@ func (f *Filter) Count(key []byte) uint64 {
 	}
 }
 
-// countIn is Count in the file of o. It reports false if a rebuild has replaced the file meanwhile, since
-// then nobody keeps the file from changing.
+// countIn is Count in the file of o. It reports false if a rebuild has replaced the file meanwhile,
+// since then nobody keeps the file from changing.
 func (f *Filter) countIn(o *openFile, hash uint64) (n uint64, done bool) {
 	n = unknownCount
 	if o == nil {
