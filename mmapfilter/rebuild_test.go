@@ -56,8 +56,8 @@ func TestRebuild(t *testing.T) {
 	mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")
 }
 
-// TestCountBesideRebuild: if a rebuild has replaced the file that a Count looks in, Count looks in the new
-// file, because it cannot tell what the old one has.
+// TestCountBesideRebuild: if a rebuild has replaced the file that a Count looks in, Count looks in the
+// new file, because it cannot tell what the old one has.
 func TestCountBesideRebuild(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 100, KeepHashes: true})
 	mustInsert(t, f, 0, 1)
