@@ -133,7 +133,7 @@ func TestFollowRefuses(t *testing.T) {
 		"no hashes":            {url: serve(t, Handler(bare)), is: mmapfilter.ErrNoHashes, says: "KeepHashes"},
 		"too large":            {url: url, opts: &Options{MaxBytes: 1000}, is: errTooLarge, says: "MaxBytes is 1000"},
 		"no filter in its way": {url: url, path: "text", is: mmapfilter.ErrCorrupt},
-		"filter in its way":    {url: url, path: "copy", says: "choose another name"},
+		"filter in its way":    {url: url, path: "copy", says: "not a replica"},
 	} {
 		if c.path == "" {
 			c.path = "new"

@@ -337,7 +337,7 @@ func (r *Replica) reopen() error {
 func (r *Replica) open() (*mmapfilter.Filter, error) {
 	f, err := mmapfilter.Open(r.path, r.opts.Open)
 	if err == nil && !isReplica(f) {
-		err = errors.Join(&mmapfilter.ForeignError{Path: r.path, Is: "which is a filter but not a replica; choose another name"}, f.Close())
+		err = errors.Join(&mmapfilter.ForeignError{Path: r.path, Is: "which is a filter but not a replica"}, f.Close())
 	}
 	return f, err
 }

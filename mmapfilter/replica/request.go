@@ -29,7 +29,7 @@ func (e *StatusError) Error() string {
 	}
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		text += "; give the authorization that it wants (Options.Header)"
+		text += "; give the authorization that it wants (Options.Header or --token-file)"
 	case http.StatusNotFound:
 		text += "; the URL must be that of a replica.Handler or of mmapfilter publish"
 	case http.StatusNotImplemented:

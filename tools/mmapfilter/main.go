@@ -161,7 +161,7 @@ const (
 // errNo ends a command whose answer is no, without a message.
 var errNo = errors.New("no")
 
-// errReported ends a command that went on after errors that it has reported.
+// errReported ends a command that has reported its errors.
 var errReported = errors.New("there were errors")
 
 // A statusError is an error with its own exit status.

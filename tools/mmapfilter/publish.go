@@ -157,7 +157,10 @@ func newReplicateCommand() *cobra.Command {
 			}
 		}
 		r, err := replica.Follow(cmd.Context(), args[0], args[1], opts)
-		if err != nil {
+		switch {
+		case err != nil && err.Error() == told:
+			return errReported
+		case err != nil:
 			return &aboutError{args[1], err}
 		}
 		return errors.Join(watch(cmd.Context(), r, once, quiet.out(cmd)), r.Close())

@@ -48,7 +48,7 @@ func TestReplicate(t *testing.T) {
 	replicate := func(token string) (exit int, stdout, stderr string) {
 		return runHere(nil, "replicate", "--once", "--token-file", token, url, "copy.mmf")
 	}
-	if exit, _, stderr := replicate("wrong"); exit != exitError || !strings.Contains(stderr, "401") {
+	if exit, _, stderr := replicate("wrong"); exit != exitError || strings.Count(stderr, "401") != 1 {
 		t.Errorf("with a wrong token: exit %d, %s", exit, stderr)
 	}
 	if exit, stdout, stderr := replicate("token"); exit != exitYes || !strings.HasPrefix(stdout, "2 keys, position ") || stderr != "" {
