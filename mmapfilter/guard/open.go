@@ -14,8 +14,8 @@ import (
 // Open returns a guard for a store. Get the options from [Options.WithDefaults]. If the filter at
 // o.Path may lack keys of the store, it is rebuilt in the background, and every answer is "maybe" until
 // then. If the options ask for another filter, it is rebuilt, too, but the old one answers meanwhile.
-// Open returns an error if the options are wrong, if the store fails, or if the filter fails while Open
-// adds keys. If there can be no filter, [Stats] says why.
+// Open returns an error if Options.Mode is wrong, if the store fails, or if the filter fails while Open
+// adds keys. If there can be no filter, as with a rate above 1, Stats says why.
 func Open(store Store, o *Options) (*Guard, error) {
 	g, stale, err := open(store, o, false)
 	if err != nil {
