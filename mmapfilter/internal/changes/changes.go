@@ -55,7 +55,7 @@ func (c Classes) String() string { return fmt.Sprintf("%d-%d", c.Lines, c.Finger
 // ParseClasses returns the Classes with the given text.
 func ParseClasses(text string) (c Classes, err error) {
 	_, err = fmt.Sscanf(text, "%d-%d", &c.Lines, &c.Fingerprints)
-	if _, ok := c.number(); err != nil || !ok || c.String() != text {
+	if _, ok := c.number(); err != nil || !ok && !c.IsZero() || c.String() != text {
 		return Classes{}, fmt.Errorf("%q is not the text of the classes of a filter, such as 1024-5248", text)
 	}
 	return c, nil

@@ -155,6 +155,20 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// TestParseClasses reads back the texts of Classes, also of the zero value, which stands for whole hashes.
+func TestParseClasses(t *testing.T) {
+	for _, c := range []Classes{{}, {1, 1}, {1024, 5248}, {1<<33 - 1, 1<<31 - 1}} {
+		if back, err := ParseClasses(c.String()); back != c || err != nil {
+			t.Errorf("%v is read back as %v, %v", c, back, err)
+		}
+	}
+	for _, text := range []string{"", "0", "0-1", "1-0", "01-2", "1-2 ", "1--2", "x-0", "8589934592-8589934592"} {
+		if c, err := ParseClasses(text); c != (Classes{}) || err == nil {
+			t.Errorf("%q is read as %v", text, c)
+		}
+	}
+}
+
 // TestSize checks how many bytes a change takes, for a million changes of a filter with 100 million
 // keys: with whole hashes, and by class for two filters, with 1e4 and 1e2 classes for each key.
 func TestSize(t *testing.T) {
