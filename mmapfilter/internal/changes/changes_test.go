@@ -155,7 +155,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestParseClasses reads back the texts of Classes, also of the zero value, which stands for whole hashes.
+// TestParseClasses reads back the texts of Classes, also of the zero value, which means whole hashes.
 func TestParseClasses(t *testing.T) {
 	for _, c := range []Classes{{}, {1, 1}, {1024, 5248}, {1<<33 - 1, 1<<31 - 1}} {
 		if back, err := ParseClasses(c.String()); back != c || err != nil {
