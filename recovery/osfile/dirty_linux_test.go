@@ -37,9 +37,11 @@ func TestBeginSync(t *testing.T) {
 	defer f.Close()
 	file := f.(hashFile).File
 	words := make([]uint64, 1<<16)
+	known := false
 	for range 20 {
 		must(t, f.WritePages(0, words))
 		before := cached(t, file).Dirty
+		known = known || before > 0
 		BeginSync(f)
 		after := cached(t, file).Dirty
 		must(t, f.Sync())
@@ -49,6 +51,9 @@ func TestBeginSync(t *testing.T) {
 		if before > 0 && after == 0 {
 			return
 		}
+	}
+	if !known {
+		t.Skip("NOT TESTED: this file system does not say which pages are dirty") // such as overlayfs
 	}
 	t.Error("nothing is being written")
 }

@@ -37,6 +37,7 @@ func TestNoPermission(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	must(t, errors.Join(os.WriteFile(path, nil, 0), os.Chmod(dir, 0o555), os.Chmod(filepath.Dir(dir), 0o755)))
+	defer os.Chmod(dir, 0o755) // so that a user who is not root can remove it
 	if os.Getuid() == 0 {
 		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		must(t, unix.Setfsuid(65534))
