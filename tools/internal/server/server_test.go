@@ -54,7 +54,7 @@ func TestBrokenProtocol(t *testing.T) {
 	good := dial(t, addr)
 	for _, c := range []string{"*1\r\n:1\r\n", "*99999999999\r\n", "*1\r\n$99999999999\r\n", strings.Repeat("x", resp.Known.Inline+16<<10), "'\r\n"} {
 		bad := dial(t, addr)
-		bad.send(c)
+		io.WriteString(bad.conn, c) // fails if the server closes the connection before the end
 		if got := bad.reply()[0]; !strings.HasPrefix(got, "-ERR Protocol error: ") {
 			t.Errorf("%.20q: %s", c, got)
 		}
