@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -52,8 +53,14 @@ func serveIn(t *testing.T, script string, flags ...string) *served {
 // another returns another client of the server.
 func (s *served) another() *served {
 	s.t.Helper()
-	conn, err := net.Dial("unix", "socket")
-	noError(s.t, err)
+	var conn net.Conn
+	eventually(s.t, "the server accepts connections", func() bool {
+		var err error
+		if conn, err = net.Dial("unix", "socket"); !errors.Is(err, syscall.EAGAIN) { // too many wait to be accepted
+			noError(s.t, err)
+		}
+		return err == nil
+	})
 	s.t.Cleanup(func() { conn.Close() })
 	return &served{s.t, s.cmd, conn, bufio.NewReader(conn)}
 }
