@@ -92,14 +92,19 @@ func TestCommitWaitsForReader(t *testing.T) {
 		d := open(t, fast(), guardtest.Often(deletes))
 		guardtest.Set(t, d, 0, 100)
 		for i := range 5 {
+			must(t, d.guard.Rebuild(t.Context())) // then none begins by itself
 			reader, err := d.Begin(false)
 			must(t, err)
-			done := make(chan error, 2)
+			done, alone := make(chan error, 2), make(chan struct{})
 			go func() {
 				done <- d.Update(func(tx *Tx) error {
+					d.store.one.Lock() // waits for the end of a commit of the background
+					defer d.store.one.Unlock()
+					close(alone)
 					return tx.Bucket([]byte("k")).Put([]byte("large"), make([]byte, 1<<18<<i))
 				})
 			}()
+			<-alone
 			d.store.until(t, func() bool { return d.store.gate.busy })
 			go func() { done <- d.guard.Rebuild(t.Context()) }()
 			d.store.until(t, func() bool { return len(d.store.gate.waiting) == 1 })
