@@ -64,11 +64,13 @@
 // # A step back
 //
 // bbolt numbers the writable transactions. Each transaction of a guard puts its number into the bucket
-// guard.OwnerName if the bucket has the number of the previous transaction, or if there is no filter
-// yet. If the bucket does not have the number of the last transaction when the store is opened, a
-// program without this package has written to the store, and Open rebuilds the filter. bbolt itself
-// can have the same effect: Compact gives the copy other numbers, and bbolt.Open makes a transaction
-// if the store was written with bbolt.Options.NoFreelistSync and is opened without it.
+// guard.OwnerName if the bucket has the number of the previous transaction, or if a filter is being
+// built that has all keys from before. If the bucket does not have the number of the last transaction
+// when the store is opened, a program without this package has written to the store, and Open rebuilds
+// the filter. bbolt itself can have the same effect: Compact gives the copy other numbers, and
+// bbolt.Open makes a transaction if the store was written with bbolt.Options.NoFreelistSync and is
+// opened without it. If a program without this package writes to the store and then compacts it, the
+// copy may by chance have the number in the bucket: remove the filter.
 //
 // # What it costs
 //

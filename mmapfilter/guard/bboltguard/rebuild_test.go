@@ -303,6 +303,47 @@ func TestTouched(t *testing.T) {
 	})
 }
 
+// TestTouchedWhileBuilding covers G7: a write bypasses the guard while a rebuild reads the keys of a
+// store that has no filter yet, so the filter may lack its key. A write between Doubt and Rebuild is in
+// the filter.
+func TestTouchedWhileBuilding(t *testing.T) {
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		for _, doubt := range []bool{false, true} {
+			dir, o, e := t.TempDir(), guardtest.Quiet(deletes), engine(largeMap)
+			must(t, e.Unguarded(dir, []string{"k/a", "k/b"}))
+			var d testStore
+			past := func(key string) {
+				must(t, d.DB.DB.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("k")).Put([]byte(key), nil) }))
+			}
+			opened, calls := make(chan struct{}), 0
+			o.CoversVersion = "all"
+			o.Covers = func([]byte) bool {
+				if calls++; calls == 2 { // the first call is in Open, and the second in the rebuild
+					<-opened
+					past("0")
+				}
+				return true
+			}
+			d = e.MustOpen(t, dir, o).(testStore)
+			close(opened)
+			guardtest.Eventually(t, d, "a filter", guardtest.Serving)
+			if doubt {
+				must(t, d.guard.Doubt())
+				past("1")
+				guardtest.Rebuild(t, d)
+			}
+			guardtest.Set(t, d, 0, 10)
+			must(t, d.Close())
+			d = e.MustOpen(t, dir, o).(testStore)
+			if s := d.GuardStats(); (s.Err == "") != doubt {
+				t.Errorf("doubt %t: %+v", doubt, s)
+			}
+			guardtest.MustHideNone(t, d)
+			must(t, d.Close())
+		}
+	})
+}
+
 // TestTouchedCopy covers G7: a copy that bbolt has made, with a copy of the filter, is like a store
 // after a kill. The filter is used, unless a program without the guard has written to the copy since.
 func TestTouchedCopy(t *testing.T) {

@@ -28,6 +28,10 @@ type store struct {
 	// The commit that is under way holds this lock, since bbolt releases the writer
 	// lock before a commit has returned.
 	one  sync.Mutex
+	mine uint64        // the number of the last transaction of this guard. Guarded by one
+	gap  uint64        // the number of the last transaction that was not the guard's. Guarded by one
+	seen atomic.Uint64 // the last transaction that the last snapshot sees, or 0
+
 	gate struct {
 		sync.Mutex
 		busy    bool        // a transaction is being committed
@@ -94,7 +98,8 @@ func last(b *bbolt.Bucket) uint64 {
 
 // note stores the number of a transaction of a guard. bbolt numbers the transactions without a gap. If
 // there is a gap before this number, note does not store it as long as there is a stamp, so that the
-// next Open notices the gap, too.
+// next Open notices the gap, too. Without a stamp, a filter is being built, and note does not store the
+// number if the gap came after its snapshot. REQUIRES: one.
 func (s *store) note(tx *bbolt.Tx) error {
 	b, err := tx.CreateBucketIfNotExists(owner)
 	if err != nil {
@@ -102,7 +107,11 @@ func (s *store) note(tx *bbolt.Tx) error {
 	}
 	now := uint64(tx.ID())
 	if last(b) != now-1 {
-		if entries := tx.Bucket(s.name); entries != nil && entries.Get(stampEntry) != nil {
+		if s.mine != now-1 {
+			s.gap = now - 1
+		}
+		entries, seen := tx.Bucket(s.name), s.seen.Load()
+		if entries != nil && entries.Get(stampEntry) != nil || seen > 0 && s.gap > seen {
 			return nil
 		}
 	}
@@ -122,10 +131,10 @@ func (s *store) Untouched() error {
 	})
 }
 
-// add makes changes in a transaction, and stores the number of the transaction.
+// add makes changes in a transaction.
 func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 	if c.Remove == nil && c.Set == nil {
-		return s.note(tx)
+		return nil
 	}
 	b, err := tx.CreateBucketIfNotExists(s.name)
 	if err != nil {
@@ -154,7 +163,7 @@ func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 			return err
 		}
 	}
-	return s.note(tx)
+	return nil
 }
 
 // Write implements guard.Store. It waits for the writer lock.
@@ -217,11 +226,15 @@ func (s *store) fits(tx *bbolt.Tx) bool {
 	return tx.Size()+pages*page < mapped
 }
 
-// commit commits a transaction. With idle, it rolls the transaction back and returns guard.ErrBusy
-// while there is a snapshot, for which the commit could have to wait.
+// commit stores the number of a transaction and commits it. With idle, it rolls the transaction back and
+// returns guard.ErrBusy while there is a snapshot, for which the commit could have to wait.
 func (s *store) commit(tx *bbolt.Tx, idle bool) error {
 	s.one.Lock()
 	defer s.one.Unlock()
+	now := uint64(tx.ID())
+	if err := s.note(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
 	s.gate.Lock()
 	busy := idle && s.gate.open > 0
 	s.gate.busy = !busy
@@ -241,7 +254,11 @@ func (s *store) commit(tx *bbolt.Tx, idle bool) error {
 		}
 		s.gate.waiting = nil
 	}()
-	return tx.Commit()
+	err := tx.Commit()
+	if err == nil {
+		s.mine = now
+	}
+	return err
 }
 
 // outcome returns how the commit of a transaction with these entries ended if it returned an error. If
@@ -298,6 +315,7 @@ func (n *snapshot) begin() {
 	if !n.closed {
 		if n.tx, n.err = n.store.db.Begin(false); n.err == nil {
 			n.store.gate.open++
+			n.store.seen.Store(uint64(n.tx.ID()))
 		}
 	}
 	close(n.begun)
