@@ -73,7 +73,7 @@
 //	live             of a file: a writer has logged operations since the last clean close, and may have died
 //	LSN              log sequence number: the number of a record of the log
 //	salt             a number that ties a log to one generation; a clean close makes the next one random
-//	epoch            a word that is odd while a process recovers the file
+//	epoch            a word that is odd while a process recovers the file, or after a failed sync
 //	promise          two words that say up to which LSN the log is durable
 //	recovery         replaying the log of a writer that died
 //	check            a checksum; the check of a record or a page also covers the check before it
@@ -365,8 +365,9 @@
 // that reads several words may still miss an item that moves meanwhile, from a place that the lookup
 // has yet to read to a place that it has read. The runtime page tells when this is possible:
 //
-//	16384      recovery epoch, a word: odd while a process recovers the file; all bits are
-//	           set when another file takes the place of this one
+//	16384      recovery epoch, a word: odd while a process recovers the file, and before
+//	           that if a sync has failed; all bits are set when another file takes the
+//	           place of this one
 //	16448      removal counter of the stash, a word
 //	16512      promise: an LSN and its check, a word each; then a second promise
 //	18432      removal counters of the region, 256 words
@@ -392,7 +393,7 @@
 //
 // Layout, its parameters, n and seed never change in a file, so a reader needs the superblocks only
 // when it opens it. It need not notice that the writer dies: the file keeps what was committed, and
-// where a counter was left odd, or while the epoch is odd during the recovery, lookups answer "maybe".
+// where a counter was left odd, or while the epoch is odd, lookups answer "maybe".
 // If a live file has no writer when it is opened, the reader may keep it open, answer "maybe", and
 // test the locks again later: recovery repairs this same file. If a file is superseded, or another
 // file has its name, it gets no more items: open the name again.

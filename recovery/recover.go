@@ -217,6 +217,11 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	if err := w.hardenLogs(logs, scan); err != nil {
 		return err
 	}
+	// Pages that a failed sync has dropped may have left the cache after the first scan. From now on the
+	// disk has what the cache has.
+	if scan, err = w.scanLogs(logs, promised); err != nil {
+		return err
+	}
 	w.replay(logs, scan)
 	w.evenCounters(runtime)
 	w.storeRuntime(layout.RuntimeEpoch, layout.EpochAfter(epoch))

@@ -80,14 +80,18 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 //
 // settle stores the superblock again in its own slot. Any other slot, even one that shows
 // the same or an older superblock, may have the only durable superblock; the cache does not
-// show this. The rest of the file becomes durable too, since the file may be a copy that
-// nobody has synced.
+// show this. The rest of a file at rest becomes durable too, since the file may be a copy that
+// nobody has synced. The rest of a live file becomes durable in its recovery, once the epoch is odd.
 func (w *Writer) settle() error {
 	if w.known.has(w.slot) {
 		return nil
 	}
 	w.storeSuperblock(w.slot, w.sb)
-	if err := w.syncFilter("the superblock"); err != nil {
+	sync := w.syncSuperblocks
+	if w.sb.State() != layout.Live {
+		sync = func() error { return w.syncFilter("the superblock") }
+	}
+	if err := sync(); err != nil {
 		return err
 	}
 	w.known |= 1 << w.slot

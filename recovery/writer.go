@@ -177,29 +177,39 @@ func (w *Writer) Catch(f func() error) (err error) {
 	return err
 }
 
-// syncFilter makes the filter file durable or ends the writer. The system may report an error
-// to only one of several concurrent syncs of a file. So calls run one at a time, and the next
-// call sees that the writer has failed.
+// syncFilter makes the filter file durable or ends the writer.
 func (w *Writer) syncFilter(what string) error {
-	w.syncing.Lock()
-	defer w.syncing.Unlock()
-	if err := w.Err(); err != nil {
-		return err
-	}
-	return w.sync(what, w.filter)
+	return w.syncOrDoubt(what, w.filter.Sync, true)
 }
 
 // syncFilterRange is syncFilter for some words of the file.
 func (w *Writer) syncFilterRange(what string, from, words uint64) error {
+	return w.syncOrDoubt(what, func() error { return syncRange(w.filter, from, words) }, from >= layout.WordStash)
+}
+
+// syncOrDoubt calls sync. The system may report an error to only one of several concurrent syncs of a
+// file. So calls run one at a time, and the next call sees that the writer has failed.
+//
+// After a failed sync, pages may leave the cache and come back with what the disk has. If lines is true,
+// the sync was for the stash and the region too, and readers may find an earlier state there. So the
+// epoch of a live file becomes odd until the recovery. Otherwise the epoch is stored again as it was:
+// beside a clean or sealed superblock it would stay odd.
+func (w *Writer) syncOrDoubt(what string, sync func() error, lines bool) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
 	if err := w.Err(); err != nil {
 		return err
 	}
-	if err := syncRange(w.filter, from, words); err != nil {
-		return w.Fail(fmt.Errorf("sync %s: %w", what, err))
+	epoch := atomic.LoadUint64(&w.filter.Words()[layout.WordRuntime+layout.RuntimeEpoch])
+	err := sync()
+	if err == nil {
+		return nil
 	}
-	return nil
+	if lines && w.known.has(w.slot) && w.sb.State() == layout.Live {
+		epoch |= 1
+	}
+	w.storeRuntime(layout.RuntimeEpoch, epoch)
+	return w.Fail(fmt.Errorf("sync %s: %w", what, err))
 }
 
 // syncLog makes a log durable or ends the writer. Calls run one at a time, like the calls of

@@ -37,7 +37,7 @@ func (l *life) open(ops bool) (ok bool) {
 		})
 		if err == nil {
 			l.found(r)
-			l.w = w
+			l.w, l.seen = w, w
 			if w != nil && w.History() != l.kept {
 				l.fail("O8", "the writer goes on from %+v, not from %+v", w.History(), l.kept)
 			}
@@ -328,7 +328,10 @@ func (l *life) point(next func(*Point), skipped bool) {
 	lsn := l.w.LSN()
 	p := *last
 	p.LSN, p.Length, p.Counts, p.Meant, p.Kept, p.Next = lsn, l.w.Length(), l.counts, l.meant, l.kept, l.op+1
-	p.Image = l.newest(last.Image)
+	// Once the writer has failed, pages may have fallen back to an earlier state.
+	if l.w.Err() == nil || l.w != l.seen || l.counts != last.Counts || l.kept != last.Kept {
+		p.Image, l.seen = l.newest(last.Image), l.w
+	}
 	l.present(&l.counts, &l.meant, p.Image)
 	if lsn == last.LSN {
 		if p.Counts != last.Counts || p.Kept != last.Kept || &p.Image[0] != &last.Image[0] {

@@ -102,7 +102,7 @@ type disk struct {
 	// Sectors that a failed sync has made clean although the cache differs from the
 	// disk. lost is what the cache had then, before the first of stores.
 	lost     []uint64 // allocated when a sync fails
-	isLost   []bool
+	isLost   []loss
 	lostList []uint32
 
 	spare struct { // for split
@@ -112,6 +112,18 @@ type disk struct {
 }
 
 type stored struct{ word, value uint64 }
+
+// A loss says whether a failed sync has dropped the content of a sector, and whether its page may
+// leave the cache: not before the process knows of the failure. If the process is killed before it
+// knows, the page stays.
+type loss uint8
+
+const (
+	notLost loss = iota
+	justLost
+	mayLeave
+	stays
+)
 
 // versions says how many versions a sector has, not counting version 0. Most sectors become
 // dirty by a store that changes nothing, since a recovery stores words again that the cache
@@ -136,7 +148,7 @@ func (d *disk) init(words int, shift uint) {
 	d.cache.resize(words)
 	d.durable.resize(words)
 	if sectors := words >> shift; shift != d.shift || sectors > len(d.versions) {
-		d.versions, d.isLost = make([]versions, sectors), make([]bool, sectors)
+		d.versions, d.isLost = make([]versions, sectors), make([]loss, sectors)
 	}
 	d.shift = shift
 }
@@ -190,11 +202,11 @@ func (d *disk) syncAll() {
 	} else {
 		for _, s := range d.dirty {
 			d.setDurable(s, d.cache.words)
-			d.isLost[s] = false
+			d.isLost[s] = notLost
 		}
 		kept := d.lostList[:0]
 		for _, s := range d.lostList {
-			if d.isLost[s] {
+			if d.isLost[s] != notLost {
 				kept = append(kept, s)
 			}
 		}
@@ -244,7 +256,7 @@ func (d *disk) allClean() {
 func (d *disk) cleanAll() {
 	d.allClean()
 	for _, s := range d.lostList {
-		d.isLost[s] = false
+		d.isLost[s] = notLost
 	}
 	d.lostList = d.lostList[:0]
 }
@@ -265,7 +277,7 @@ func (d *disk) failAll(rng *rand.Rand) {
 			d.setDurable(s, d.cache.words)
 			continue
 		}
-		d.lose(s, d.cache.words)
+		d.lose(s, d.cache.words, justLost)
 	}
 	d.allClean()
 }
@@ -283,7 +295,7 @@ func (d *disk) copyAs(o *disk, shift uint) {
 	d.dirty = append(d.dirty, o.dirty...)
 	d.stores = append(d.stores, o.stores...)
 	for _, s := range o.lostList {
-		d.lose(s, o.lost)
+		d.lose(s, o.lost, o.isLost[s])
 	}
 }
 
@@ -295,15 +307,57 @@ func (d *disk) resize(words int, shift uint) {
 }
 
 // lose notes that a sector is lost, with its content in words.
-func (d *disk) lose(s uint32, words []uint64) {
+func (d *disk) lose(s uint32, words []uint64, how loss) {
 	if len(d.lost) < len(d.cache.words) {
 		d.lost = append(make([]uint64, 0, len(d.cache.words)), d.lost...)[:len(d.cache.words)]
 	}
 	copy(d.sector(d.lost, s), d.sector(words, s))
-	if !d.isLost[s] {
-		d.isLost[s] = true
+	if d.isLost[s] == notLost {
 		d.lostList = append(d.lostList, s)
 	}
+	d.isLost[s] = how
+}
+
+// change changes the loss of sectors that are lost.
+func (d *disk) change(from, to loss) {
+	for _, s := range d.lostList {
+		if d.isLost[s] == from {
+			d.isLost[s] = to
+		}
+	}
+}
+
+// forget drops some of the clean pages that have lost sectors from the cache. It calls each for the
+// words that thereby fall back to what the disk has. A page with a dirty sector stays.
+func (d *disk) forget(rng *rand.Rand, each func(word uint64)) {
+	page := func(s uint32) uint32 { return s << d.shift / pageWords }
+	leaves := make(map[uint32]bool)
+	for _, s := range d.lostList {
+		leaves[page(s)] = rng.IntN(2) == 0
+	}
+	for _, s := range d.dirty {
+		leaves[page(s)] = false
+	}
+	for _, s := range d.lostList {
+		if d.isLost[s] != mayLeave {
+			leaves[page(s)] = false
+		}
+	}
+	kept := d.lostList[:0]
+	for _, s := range d.lostList {
+		if !leaves[page(s)] {
+			kept = append(kept, s)
+			continue
+		}
+		d.isLost[s] = notLost
+		for i, w := range d.sector(d.durable.words, s) {
+			if word := uint64(s)<<d.shift + uint64(i); d.cache.words[word] != w {
+				d.cache.set(word, w)
+				each(word)
+			}
+		}
+	}
+	d.lostList = kept
 }
 
 // loseFrom makes d what o is after a power loss. keep chooses the version that each dirty sector then
@@ -315,7 +369,7 @@ func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
 	left := d.versions // of each sector: how many of its next stores reach the disk
 	for _, s := range o.dirty {
 		n := keep(o.versions[s].count())
-		if n != 0 && o.isLost[s] {
+		if n != 0 && o.isLost[s] != notLost {
 			d.setDurable(s, o.lost)
 		}
 		if n != 0 && o.versions[s]&touched != 0 {

@@ -76,6 +76,43 @@ func TestStoreWithoutSyncMayBeLost(t *testing.T) {
 	}
 }
 
+// TestDroppedPages: a page that a failed sync has dropped falls back to what the disk has, but not if a
+// sector of the page is dirty, and not if the process was killed before it knew of the failure.
+func TestDroppedPages(t *testing.T) {
+	const word, same, other = layout.WordRegion, layout.WordRegion + 64, layout.WordStash // same is on the page of word
+	for _, size := range sectorSizes[:3] {
+		v := testVolume(t, size)
+		f := v.Filter()
+		for v.filter.isLost[word>>v.shift] == notLost { // until the sync drops the sector, not another one
+			f.Store(word, f.Words()[word]+1)
+			v.FailAt = v.syncs + 1
+			if f.Sync() == nil {
+				t.Fatal("the sync does not fail")
+			}
+		}
+		lost, killed := f.Words()[word], new(Volume)
+		killed.kill(v)
+		falls := func(v *Volume) bool {
+			for range 200 {
+				v.event(SyncBegins)
+			}
+			return v.filter.cache.words[word] != lost
+		}
+		if falls(killed) {
+			t.Errorf("sectors of %d bytes: a page falls back although nobody knew of the failure", size)
+		}
+		f.Store(same, 1)
+		f.Store(other, 1)
+		if falls(v) {
+			t.Errorf("sectors of %d bytes: a page with a dirty sector falls back", size)
+		}
+		must(t, v.Filter().(recovery.RangeSyncer).SyncRange(same, 1))
+		if !falls(v) || f.Words()[word] != lost-1 || v.hasLost() {
+			t.Errorf("sectors of %d bytes: the page has %d, the disk %d", size, f.Words()[word], lost-1)
+		}
+	}
+}
+
 // TestSectors: words of one sector reach the disk in the order of their stores; words of different
 // sectors may reach it in any order.
 func TestSectors(t *testing.T) {

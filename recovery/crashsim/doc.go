@@ -12,7 +12,9 @@
 //	                may or may not include what is stored while it runs
 //	sync that fails a random half of the dirty sectors reaches the disk, and the
 //	                others keep their old content there; all sectors are clean, and
-//	                the cache keeps the new content, as on ext4 and XFS
+//	                the cache keeps the new content, as on ext4 and XFS. Once the
+//	                process knows of the failure, a page of 4096 bytes without dirty
+//	                sectors may come back with what the disk has, at a later event
 //	kill -9         the cache stays as it is, dirty sectors too; the heap is gone
 //	power loss      each dirty sector independently takes the content that the disk
 //	                had, or any content that the sector has had since it was last
@@ -23,7 +25,8 @@
 //	                whose content was changing becomes noise
 //
 // The explorer assumes that a store of an aligned word of 8 bytes is not cut in two; that a
-// sync that returns no error has made everything durable; that a power loss does not damage a
+// sync that returns no error has made everything durable; that no page falls back to what the
+// disk has before a process knows of a failed sync; that a power loss does not damage a
 // sector that is not being written, or is being rewritten with the content that it has; and
 // that the stash, the region and the runtime page never become noise.
 //

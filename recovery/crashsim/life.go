@@ -16,6 +16,7 @@ type life struct {
 	depth int   // number of crashes before it
 
 	w       Writer // nil while the filter is being opened
+	seen    Writer // the writer of the file that the last point is about
 	op      int    // current operation
 	end     int    // operation to stop before
 	opened  bool   // the filter has been opened at least once

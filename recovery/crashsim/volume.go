@@ -68,6 +68,10 @@ type Volume struct {
 	// patched, if not 0, is 1 plus the number of a slot in which a superblock was stored over
 	// another one that the disk may have half written, with its checksum (O7).
 	patched int
+	// fell is set once a page with superblocks has fallen back to what the disk has (see forget). fallen
+	// has the checksums of the superblocks that it had before.
+	fell   bool
+	fallen [layout.SuperblockSlots]uint64
 	// watch, if not nil, is called after each store that readers can see.
 	watch func(word, value uint64)
 }
@@ -77,8 +81,8 @@ const superblockWords = layout.SuperblockBytes / 8
 // checkSlot checks the disk when a new checksum is stored to a slot.
 func (v *Volume) checkSlot(d *disk, slot int, checksum uint64) {
 	last := (slot+1)*superblockWords - 1
-	if checksum == 0 || checksum == d.cache.words[last] || d.durable.words[last] == 0 {
-		return
+	if checksum == 0 || checksum == d.cache.words[last] || checksum == v.fallen[slot] || d.durable.words[last] == 0 {
+		return // what is stored again can only complete itself
 	}
 	if layout.SlotGeneration(recovery.Bytes(d.durable.words[:layout.OffRuntime/8]), slot) == 0 {
 		v.patched = slot + 1
@@ -143,12 +147,57 @@ func (v *Volume) event(e Event) {
 		return
 	}
 	v.events++
+	if e == StoreVisible || e == SyncBegins || e == NameChanges { // storeRun counts most other events only
+		v.forget()
+	}
 	if v.each != nil {
 		v.each(e)
 	}
 	v.left[e]--
 	if v.hook != nil && (v.events == v.next || v.left[e] == 0) {
 		v.hook(e)
+	}
+}
+
+// forget lets pages with lost sectors leave the cache now and then, once the process knows that a sync
+// has failed.
+func (v *Volume) forget() {
+	if !v.hasLost() {
+		return
+	}
+	goes, before := v.rng.IntN(8) == 0, v.fallen
+	for slot := range before {
+		before[slot] = v.filter.cache.words[(slot+1)*superblockWords-1]
+	}
+	var changed []uint64
+	v.eachDisk(func(d *disk) {
+		d.change(justLost, mayLeave)
+		if goes {
+			d.forget(v.rng, func(word uint64) {
+				if d == v.filter {
+					changed = append(changed, word)
+				}
+			})
+		}
+	})
+	for _, word := range changed {
+		if word < layout.WordRuntime {
+			slot := word / superblockWords
+			v.fell, v.fallen[slot] = true, before[slot]
+		}
+		if v.watch != nil && word >= layout.WordRuntime {
+			v.watch(word, v.filter.cache.words[word])
+		}
+	}
+}
+
+// eachDisk calls f for the disk of each file that has a name.
+func (v *Volume) eachDisk(f func(*disk)) {
+	f(v.filter)
+	for _, i := range v.dir.names[:filterName] {
+		if i != noFile {
+			f(&v.logs[i].disk)
+		}
 	}
 }
 
@@ -442,6 +491,7 @@ func (v *Volume) copyRest(o *Volume) {
 	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
 	v.RequireHashes, v.FailHashes, v.NoRoom, v.Refused = o.RequireHashes, o.FailHashes, o.NoRoom, 0
 	v.FailAt, v.syncs = 0, 0
+	v.fell, v.fallen = false, [layout.SuperblockSlots]uint64{}
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
 	v.each = nil
 	v.hook, v.during, v.watch, v.muted = nil, nil, nil, false
@@ -462,16 +512,13 @@ func (v *Volume) kill(o *Volume) {
 	for _, l := range v.logs {
 		l.open = false
 	}
+	v.eachDisk(func(d *disk) { d.change(justLost, stays) })
 }
 
 // hasLost reports whether there are sectors that a failed sync has dropped.
 func (v *Volume) hasLost() bool {
-	lost := len(v.filter.lostList)
-	for _, i := range v.dir.names[:filterName] {
-		if i != noFile {
-			lost += len(v.logs[i].lostList)
-		}
-	}
+	lost := 0
+	v.eachDisk(func(d *disk) { lost += len(d.lostList) })
 	return lost > 0
 }
 
