@@ -57,7 +57,18 @@ func (m *mutation) begin() {
 			m.fail(err)
 		}
 	case seq|operations != 0:
+		m.warnOfCut(seq, operations)
 		m.mark(false)
+	}
+}
+
+// warnOfCut warns of a run that does again what an earlier run has done in part: keys may be added, or
+// deleted, twice.
+func (m *mutation) warnOfCut(seq, operations uint64) {
+	last, ok := decodeMarker(seq)
+	if done := last.records + operations; ok && !last.ended && last.kind == m.kind && m.kind != addUniqueRun && done > 0 {
+		fmt.Fprintf(m.stderr, "mmapfilter: %s: the last %v was cut off after %s, and this one begins anew; for the same input use --resume\n",
+			m.path, m.kind, formatNumber(done, "record", "records"))
 	}
 }
 
