@@ -103,6 +103,6 @@ func (m *mutation) notTheInput(why string) error {
 
 // changedByOthers returns the error of a filter that no longer shows what the last run did.
 func (m *mutation) changedByOthers() error {
-	return fmt.Errorf("%s: something else has changed it since the last %s; omit --resume to %s all keys",
+	return fmt.Errorf("%s: something else, or the expiry of keys, has changed it since the last %s; omit --resume to %s all keys",
 		m.path, m.kind.command(), m.kind.verb())
 }
