@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
@@ -145,6 +146,7 @@ func TestFollowBesideBuilds(t *testing.T) {
 		default:
 		}
 		f.ask(absent, "")
+		time.Sleep(100 * time.Microsecond) // with one processor, the builds would never get their turn
 	}
 	f.ask("apple\n", "")
 	f.typed.Close()
