@@ -187,7 +187,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 		runtime.Gosched()
 	}
 	long.send("PING\r\n") // too late to get a reply
-	s.ticks.Add(1) // the reader has been slow so far, so Close does not wait for it
+	s.ticks.Add(1)        // the reader has been slow so far, so Close does not wait for it
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	for _, p := range []*peer{idle, half} {
