@@ -22,6 +22,9 @@ func TestKills(t *testing.T) {
 	t.Logf("-seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
 	s := serve(t, "")
+	s.kill()
+	s.rate = "0.00000001" // there are many items, and CF.DEL must delete none in place of another
+	s.start()
 	var writers []*writer
 	var answers atomic.Int64 // to all writers
 	var stop atomic.Bool

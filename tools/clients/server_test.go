@@ -45,13 +45,14 @@ type server struct {
 	dir      string
 	port     int
 	password string
+	rate     string
 	cmd      *exec.Cmd
 }
 
 // serve starts a server, which ends with the test. If password is empty, the server has none.
 func serve(t testing.TB, password string) *server {
 	t.Helper()
-	s := &server{t: t, dir: t.TempDir(), password: password}
+	s := &server{t: t, dir: t.TempDir(), password: password, rate: "0.000001"}
 	s.start()
 	t.Cleanup(func() {
 		s.cmd.Process.Signal(os.Interrupt)
@@ -66,7 +67,7 @@ func serve(t testing.TB, password string) *server {
 // The rate is so low that no item is taken for another.
 func (s *server) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port), "--rate", "0.000001")
+	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port), "--rate", s.rate)
 	if s.password != "" {
 		path := filepath.Join(s.dir, "password")
 		must(s.t, os.WriteFile(path, []byte(s.password+"\n"), 0o600))
