@@ -137,7 +137,7 @@
 //	    writer died, opening the file first recovers it, provided that the process may write to it
 //	    and OpenOptions.NoRecover is not set. Otherwise opening returns ErrNeedsRecovery, or with
 //	    OpenOptions.ServeUnrecovered a filter that says "maybe" for every key. While a process
-//	    recovers a file, or once a sync of its lines has failed, readers that have it open answer
+//	    recovers a file, or once a sync of the file has failed, readers that have it open answer
 //	    "maybe" where they would otherwise answer "certainly not". Of the readers, only a Follower
 //	    notices that the writer has died.
 //	R4  A file that is not sealed is mapped in small pages, without read-ahead, since after a store

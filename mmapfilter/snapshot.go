@@ -47,8 +47,9 @@ import (
 // path, or if path has the name of a file beside the filter, such as its log; [ErrLocked] if a writer
 // has the file at path open; [ErrNoHashes] if the filter has lost its hashes; [ErrNeedsRecovery] if it
 // has no writer any more and has not been recovered; [ErrBusy] if the disk cannot keep up, so that in
-// many attempts the log was overwritten before Snapshot had read it; errors.ErrUnsupported if the filter
-// was not opened from a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
+// many attempts the log was overwritten before Snapshot had read it, or if the writer has failed;
+// errors.ErrUnsupported if the filter was not opened from a path; [ErrCorrupt]; and those of
+// [Filter.Checkpoint].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, false)
 }

@@ -108,7 +108,8 @@ func (w *Writer) syncRuns() error {
 	}
 	for from := uint64(layout.WordStash); from < end; from += run {
 		w.progress.Store(from)
-		if err := w.syncFilterRange("the region", from, min(run, end-from)); err != nil {
+		sync := func() error { return syncRange(w.filter, from, min(run, end-from)) }
+		if err := w.syncFilter("the region", sync, w.sb); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ func NewCopy(from, to []uint64, logs LogReader) (*Copy, error) {
 		}
 	}
 	if c.epoch = c.load(layout.RuntimeEpoch); err == nil && c.epoch&1 != 0 {
-		err = ErrChanging // the file is being recovered, or is superseded
+		err = ErrChanging // the file is being recovered or is superseded, or its writer has failed
 	}
 	return c, err
 }

@@ -19,7 +19,8 @@
 //   - A sync fails (fsync, fdatasync, msync). Some sectors are durable and others are not,
 //     but the system considers all of them written. The page cache may differ from the
 //     disk, and a second sync does not help. Once the sync has returned, a page that it has
-//     dropped may leave the cache at any time, and come back with what the disk has.
+//     dropped may leave the cache at any time, and come back with what the disk has. A sync of a
+//     part of a file may also drop pages elsewhere, which the system has failed to write by itself.
 //   - A power loss undoes the latest unsynced changes to a directory. Files are created,
 //     renamed and removed in the order of the calls, and these changes are durable once
 //     their directory is synced.
@@ -32,8 +33,8 @@
 //     stash and the region it damages no byte at all: an aligned word of 8 bytes has its
 //     old value or its new one, in memory and on the disk. Rewriting a sector with what it
 //     already holds does not damage it.
-//   - If the system fails to write a page by itself, without a sync, the page stays in the cache
-//     until a sync returns the error. Otherwise a reader could find an earlier state of some lines.
+//   - A page that the system fails to write stays in the cache until a sync has returned the error,
+//     and the epoch is odd (W8). Otherwise a reader could find an earlier state of some lines.
 //   - The file system is local, and does all this for shared mappings too. On a copy-on-write file
 //     system even a store to an allocated file takes new blocks, so a full disk can end the process
 //     (SIGBUS). See osfile.Warning.
@@ -77,10 +78,11 @@
 //	W6  Recovery, under the lock, takes these steps in order. It reads to its end the log of the
 //	    generation that the superblock names, and then the log of the next generation if the records
 //	    go on there. It refuses a log that ends before an LSN that is known to have been durable. It
-//	    syncs the directory, in which the dead writer may have changed names (K3). It stores the
-//	    superblock again in its slot, and syncs it. If the dead writer made no commit, it makes the
-//	    system drop large pages of the file (R4). It makes the epoch odd. It stores the log again,
-//	    syncs it, and reads it once more, since pages may have left the cache meanwhile. For every
+//	    syncs the directory, in which the dead writer may have changed names (K3). If the log has a
+//	    record, it makes the epoch odd. It stores the superblock again in its slot, and syncs it. If
+//	    the dead writer made no commit, it makes the system drop large pages of the file (R4). In any
+//	    case the epoch is now made odd. It stores the log again, syncs it, and reads it once more,
+//	    since pages may have left the cache meanwhile, even the header of a larger log. For every
 //	    word in the log, it stores the last value to the mapping, whatever the mapping shows. It
 //	    stores the removal counters again, odd ones incremented, and makes the epoch even. Then it
 //	    finishes like a clean close. (Writer.recover)
@@ -89,12 +91,11 @@
 //	    superblock in state live. A clean close makes the mapping durable, then a superblock in state
 //	    clean, and then removes the log. (Writer.Begin, Writer.Clean)
 //	W8  Any error of a call that writes ends the writer: from then on every call returns ErrFailed,
-//	    and the next open recovers. If a sync of the lines of a live file fails, the epoch is odd
-//	    until then, since readers may find an earlier state of some lines. Nothing is retried, with
-//	    two exceptions. If a larger log finds no room on the disk, it is removed, since nothing
-//	    depends on it yet, and the log keeps its size until a later checkpoint finds room. A
-//	    checkpoint that cannot append its hashes to NAME.hashes is tried again (K2). (Writer.Fail,
-//	    Writer.GrowLog, Writer.EndCheckpoint)
+//	    and the next open recovers. If a sync of a live file fails, the epoch is odd until then, since
+//	    readers may find an earlier state of some lines. Nothing is retried, with two exceptions. If a
+//	    larger log finds no room on the disk, it is removed, since nothing depends on it yet, and the
+//	    log keeps its size until a later checkpoint finds room. A checkpoint that cannot append its
+//	    hashes to NAME.hashes is tried again (K2). (Writer.Fail, Writer.GrowLog, Writer.EndCheckpoint)
 //	W9  Only one function stores to the stash and the region: Writer.put. Commits (W3) and recoveries
 //	    (W6) use it to store what durable records say. DiscardLog has no records, since the log is
 //	    lost: it repairs what the file happens to hold. Only one file of the module uses package

@@ -19,11 +19,12 @@ type droppingVolume struct {
 	failAt  int    // the number of the sync of the filter file that fails, or 0
 	failLog bool   // whether the syncs of the log fail
 	atNames func() // is called before the names are synced, if not nil
+	cut     bool   // whether the sync of the filter file that fails cuts the file short, too
 
-	// Of the sync of the filter file that has failed: whether it was for the lines, too, and the epoch
-	// before it.
-	lines bool
-	was   uint64
+	// When the sync of the filter file failed: whether the newest superblock in the cache was live, and
+	// the epoch.
+	live bool
+	was  uint64
 }
 
 var errSync = errors.New("input/output error")
@@ -47,20 +48,18 @@ type droppingFilter struct {
 	volume *droppingVolume
 }
 
-func (f *droppingFilter) Sync() error { return f.sync(true) }
-
-func (f *droppingFilter) SyncRange(word, words uint64) error {
-	return f.sync(word+words > layout.WordStash)
-}
-
-// sync fails, or syncs the whole file. If it fails, the page with the epoch leaves the cache.
-func (f *droppingFilter) sync(lines bool) error {
+// Sync fails, or syncs the whole file. If it fails, the page with the epoch leaves the cache.
+func (f *droppingFilter) Sync() error {
 	v := f.volume
 	if v.failAt--; v.failAt != 0 {
 		return f.File.Sync()
 	}
-	v.lines, v.was = lines, v.epoch()
+	_, sb, _, err := layout.Newest(recovery.Bytes(f.Words()[:layout.WordRuntime]))
+	v.live, v.was = err == nil && sb.State() == layout.Live, v.epoch()
 	f.File.Store(layout.WordRuntime+layout.RuntimeEpoch, 1000)
+	if v.cut {
+		return errors.Join(errSync, os.Truncate(v.Files.Path(), layout.OffRuntime))
+	}
 	return errSync
 }
 
@@ -94,52 +93,63 @@ func (v *droppingVolume) epoch() uint64 {
 	return v.Files.Filter().Words()[layout.WordRuntime+layout.RuntimeEpoch]
 }
 
-// TestLogThatFallsBack: the last segment of a log is only in the cache, since its sync has failed. Its
-// page leaves the cache once the recovery has read the log. The recovery must not replay what is there
-// instead.
+// TestLogThatFallsBack: the last segment of a log is only in the cache, since its sync has failed. Once
+// the recovery has read the log, the page of the segment leaves the cache, or the header of a larger
+// log that has only this segment. The recovery must not replay what is there instead, and not a log
+// without a header, which the next recovery would not find.
 func TestLogThatFallsBack(t *testing.T) {
-	f, _ := openGolden(t)
-	w, v, _ := openDropping(t, f.Name(), 0)
-	must(t, w.Begin(wal.MinBytes))
-	w.Append([]wal.Store{{Word: ofBlock(1, 0), Value: 1}}, 0, layout.Insert, 0)
-	durable := w.EndSegment(false, 0)
-	must(t, w.Harden(durable))
-	onDisk := slices.Clone(w.Log().Words())
-	for word := range uint64(4) {
-		w.Append([]wal.Store{{Word: ofBlock(2, word), Value: 2}}, 0, layout.Insert, 0)
-	}
-	v.failLog = true
-	last := w.EndSegment(false, 0)
-	if err := w.Harden(last); !errors.Is(err, errSync) {
-		t.Fatal(err)
-	}
-	want := slices.Clone(w.Words()[layout.WordStash:])
-	must(t, w.Abandon())
+	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+		f, _ := openGolden(t)
+		w, v, _ := openDropping(t, f.Name(), 0)
+		must(t, w.Begin(wal.MinBytes))
+		w.Append([]wal.Store{{Word: ofBlock(1, 0), Value: 1}}, 0, layout.Insert, 0)
+		durable := w.EndSegment(false, 0)
+		must(t, w.Harden(durable))
+		onDisk := slices.Clone(w.Log().Words())
+		if name == recovery.NextLog {
+			must(t, w.GrowLog(2*wal.MinBytes))
+			w.BeginCheckpoint()
+		}
+		for word := range uint64(4) {
+			w.Append([]wal.Store{{Word: ofBlock(2, word), Value: 2}}, 0, layout.Insert, 0)
+		}
+		v.failLog = true
+		last := w.EndSegment(false, 0)
+		if err := w.Harden(last); !errors.Is(err, errSync) {
+			t.Fatal(err)
+		}
+		want := slices.Clone(w.Words()[layout.WordStash:])
+		must(t, w.Abandon())
 
-	files, err := osfile.OpenFiles(f.Name())
-	must(t, err)
-	log, err := os.OpenFile(f.Name()+recovery.CurrentLog.String(), os.O_RDWR, 0)
-	must(t, err)
-	defer log.Close()
-	page := last.Start() / wal.PageWords * wal.PageWords
-	_, r, err := recovery.NewWriter(&droppingVolume{Files: files, atNames: func() {
-		_, err := log.WriteAt(recovery.Bytes(onDisk[page:page+wal.PageWords]), int64(page)*8)
+		files, err := osfile.OpenFiles(f.Name())
 		must(t, err)
-	}})
-	must(t, err)
-	defer files.Close()
-	if lsn := durable.Commit().LSN; r.LSN != lsn {
-		t.Errorf("the recovery ends at LSN %d, not %d", r.LSN, lsn)
-	}
-	if !slices.Equal(files.Filter().Words()[layout.WordStash:], want) {
-		t.Error("the recovery has replayed what the log does not have")
+		log, err := os.OpenFile(f.Name()+name.String(), os.O_RDWR, 0)
+		must(t, err)
+		defer log.Close()
+		page, fallen := uint64(0), make([]uint64, wal.FirstWord)
+		if name == recovery.CurrentLog {
+			page = last.Start() / wal.PageWords * wal.PageWords
+			fallen = onDisk[page : page+wal.PageWords]
+		}
+		_, r, err := recovery.NewWriter(&droppingVolume{Files: files, atNames: func() {
+			_, err := log.WriteAt(recovery.Bytes(fallen), int64(page)*8)
+			must(t, err)
+		}})
+		must(t, err)
+		defer files.Close()
+		if lsn := durable.Commit().LSN; r.LSN != lsn {
+			t.Errorf("%s: the recovery ends at LSN %d, not %d", name, r.LSN, lsn)
+		}
+		if !slices.Equal(files.Filter().Words()[layout.WordStash:], want) {
+			t.Errorf("%s: the recovery has replayed what the log does not have", name)
+		}
 	}
 }
 
-// TestEpochAfterFailedSync fails each sync of the filter file in each call that has one. If the sync was
-// for the lines of a live file, the epoch must then be odd, since readers may find earlier lines. Any
-// other sync must not change the epoch, even if the page with the epoch leaves the cache: beside a clean
-// superblock, an odd epoch would stay odd. The next open must make the epoch even again.
+// TestEpochAfterFailedSync fails each sync of the filter file in each call that has one. If the file
+// stays live, the epoch must then be odd, whichever part was to be synced, since readers may find
+// earlier lines. If the disk may have a file at rest, an odd epoch would stay odd: then it must be as
+// it was, even if the page with the epoch leaves the cache. The next open must make the epoch even.
 func TestEpochAfterFailedSync(t *testing.T) {
 	for _, call := range []string{"recover", "begin", "checkpoint", "clean"} {
 		failed := 0
@@ -171,12 +181,9 @@ func TestEpochAfterFailedSync(t *testing.T) {
 				break
 			}
 			failed++
-			want := v.was
-			if v.lines && call != "begin" {
-				want |= 1
-			}
-			if after := v.epoch(); after != want {
-				t.Errorf("%s, sync %d, of the lines: %t: the epoch was %d and is %d", call, failAt, v.lines, v.was, after)
+			odd := v.live && call != "begin"
+			if after := v.epoch(); after|1 != v.was|1 || after&1 != 0 != odd {
+				t.Errorf("%s, sync %d, live %t: the epoch was %d and is %d", call, failAt, v.live, v.was, after)
 			}
 			must(t, v.Files.Close())
 			w, v, _ = openDropping(t, f.Name(), 0)
@@ -189,4 +196,20 @@ func TestEpochAfterFailedSync(t *testing.T) {
 			t.Errorf("%s: %d syncs", call, failed)
 		}
 	}
+}
+
+// TestFaultAfterFailedSync: after a failed sync, the store of the epoch is a fault. The writer must fail
+// with the error of the sync, and release its locks.
+func TestFaultAfterFailedSync(t *testing.T) {
+	f, _ := openGolden(t)
+	w, v, _ := openDropping(t, f.Name(), 0)
+	must(t, w.Begin(wal.MinBytes))
+	v.failAt, v.cut = 1, true
+	w.BeginCheckpoint()
+	for range 2 {
+		if err := w.Catch(w.EndCheckpoint); !errors.Is(err, errSync) {
+			t.Error(err)
+		}
+	}
+	must(t, w.Abandon())
 }

@@ -204,15 +204,20 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	if err := w.syncNames(); err != nil {
 		return err
 	}
+	// Once the epoch is odd, readers that find nothing answer "maybe". A live superblock must be durable
+	// first: beside a clean or sealed superblock, an odd epoch would stay odd for ever. If the log has a
+	// record, one is: this superblock or the one before. If not, no line is dirty, so the sync in settle
+	// drops none.
+	epoch := runtime[layout.RuntimeEpoch] | 1
+	if scan.LSN > w.sb.CheckpointLSN() {
+		w.storeRuntime(layout.RuntimeEpoch, epoch)
+	}
 	if err := w.settle(); err != nil {
 		return err
 	}
 	for from, left := int64(0), promised == 0; left; left = from > 0 { // R4: no commit has done this
 		from, _ = w.vol.DropLargePages(from)
 	}
-	// From here on, readers that find nothing answer "maybe". The live superblock must be
-	// durable first: beside a clean or sealed superblock, an odd epoch would stay odd for ever.
-	epoch := runtime[layout.RuntimeEpoch] | 1
 	w.storeRuntime(layout.RuntimeEpoch, epoch)
 	if err := w.hardenLogs(logs, scan); err != nil {
 		return err
@@ -272,6 +277,10 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
 	words := logs.words()
+	_, found := wal.FindHeader(words[1], w.sb.UUID(), wal.NextSalt(w.sb.LogSalt()))
+	if !found && !logs.shared {
+		words[1] = nil // its header has left the cache, and the next recovery would not find this log
+	}
 	scan, err := wal.Scan(words[0], words[1], w.sb, promised, func(r *wal.Record) {
 		r.Each(func(word, _ uint64) {
 			if word < layout.WordStash || word >= end {
@@ -279,10 +288,8 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 			}
 		})
 	})
-	if damage := new(layout.CorruptError); logs.shared && errors.As(err, &damage) && damage.Rule == "L5" {
-		if _, ok := wal.FindHeader(words[0], w.sb.UUID(), wal.NextSalt(w.sb.LogSalt())); !ok {
-			damage.What += "; if there was a log NAME.stash.new, it is needed too"
-		}
+	if damage := new(layout.CorruptError); logs.shared && !found && errors.As(err, &damage) && damage.Rule == "L5" {
+		damage.What += "; if there was a log NAME.stash.new, it is needed too"
 	}
 	return scan, errors.Join(bad, err)
 }

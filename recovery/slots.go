@@ -47,7 +47,7 @@ func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	}
 	sb.Sign()
 	w.storeSuperblock(slot, sb)
-	if err := w.syncSuperblocks(); err != nil {
+	if err := w.syncSuperblocks(sb); err != nil {
 		return err
 	}
 	w.slot, w.sb = slot, sb
@@ -67,7 +67,7 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 			w.storeSuperblock(slot, w.sb)
 		}
 	}
-	if err := w.syncSuperblocks(); err != nil {
+	if err := w.syncSuperblocks(w.sb); err != nil {
 		return err
 	}
 	w.known |= slots
@@ -87,9 +87,9 @@ func (w *Writer) settle() error {
 		return nil
 	}
 	w.storeSuperblock(w.slot, w.sb)
-	sync := w.syncSuperblocks
-	if w.sb.State() != layout.Live {
-		sync = func() error { return w.syncFilter("the superblock") }
+	sync := w.syncRegion
+	if w.sb.State() == layout.Live {
+		sync = func() error { return w.syncSuperblocks(w.sb) }
 	}
 	if err := sync(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (w *Writer) scrub(slots slotSet) error {
 			w.unsign(slot)
 		}
 	}
-	return w.syncSuperblocks()
+	return w.syncSuperblocks(w.sb)
 }
 
 const superblockWords = layout.SuperblockBytes / 8
@@ -140,7 +140,8 @@ func (w *Writer) spareSlot() int { return layout.SpareSlot(w.head(), w.slot) }
 func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntime/8]) }
 
 // syncSuperblocks makes the superblocks durable, and the runtime page, which has a promise.
-// The rest of the file may be dirty.
-func (w *Writer) syncSuperblocks() error {
-	return w.syncFilterRange("the superblock", 0, layout.WordStash)
+// The rest of the file may be dirty. newest is the newest superblock in the cache.
+func (w *Writer) syncSuperblocks(newest *layout.Superblock) error {
+	sync := func() error { return syncRange(w.filter, 0, layout.WordStash) }
+	return w.syncFilter("the superblock", sync, newest)
 }

@@ -177,24 +177,19 @@ func (w *Writer) Catch(f func() error) (err error) {
 	return err
 }
 
-// syncFilter makes the filter file durable or ends the writer.
-func (w *Writer) syncFilter(what string) error {
-	return w.syncOrDoubt(what, w.filter.Sync, true)
-}
+// syncRegion makes everything that has been stored to the mapping durable.
+func (w *Writer) syncRegion() error { return w.syncFilter("the region", w.filter.Sync, w.sb) }
 
-// syncFilterRange is syncFilter for some words of the file.
-func (w *Writer) syncFilterRange(what string, from, words uint64) error {
-	return w.syncOrDoubt(what, func() error { return syncRange(w.filter, from, words) }, from >= layout.WordStash)
-}
-
-// syncOrDoubt calls sync. The system may report an error to only one of several concurrent syncs of a
-// file. So calls run one at a time, and the next call sees that the writer has failed.
+// syncFilter calls sync for the filter file, or for a part of it. If sync fails, the writer ends. The
+// system may report an error to only one of several concurrent syncs of a file. So calls run one at a
+// time, and the next call sees that the writer has failed.
 //
-// After a failed sync, pages may leave the cache and come back with what the disk has. If lines is true,
-// the sync was for the stash and the region too, and readers may find an earlier state there. So the
-// epoch of a live file becomes odd until the recovery. Otherwise the epoch is stored again as it was:
-// beside a clean or sealed superblock it would stay odd.
-func (w *Writer) syncOrDoubt(what string, sync func() error, lines bool) error {
+// After a failed sync, pages may leave the cache and come back with what the disk has, even pages that
+// sync was not for. Readers may then find an earlier state of some lines. So the epoch becomes odd until
+// the recovery. But if the newest superblock on the disk may not be live, an odd epoch would stay odd.
+// All lines are durable then, and the epoch is stored again as it was. next is the newest superblock of
+// the disk if sync succeeds.
+func (w *Writer) syncFilter(what string, sync func() error, next *layout.Superblock) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
 	if err := w.Err(); err != nil {
@@ -205,11 +200,12 @@ func (w *Writer) syncOrDoubt(what string, sync func() error, lines bool) error {
 	if err == nil {
 		return nil
 	}
-	if lines && w.known.has(w.slot) && w.sb.State() == layout.Live {
+	err = w.Fail(fmt.Errorf("sync %s: %w", what, err)) // first, since the store may be a fault
+	if w.known.has(w.slot) && w.sb.State() == layout.Live && next.State() == layout.Live {
 		epoch |= 1
 	}
 	w.storeRuntime(layout.RuntimeEpoch, epoch)
-	return w.Fail(fmt.Errorf("sync %s: %w", what, err))
+	return err
 }
 
 // syncLog makes a log durable or ends the writer. Calls run one at a time, like the calls of
@@ -474,11 +470,6 @@ func (w *Writer) step(counter uint64) {
 // put is the only function that stores to the stash and the region (W9). apply and replay store what
 // durable records say (W3, W6). DiscardLog has no records: it repairs a file whose log is lost.
 func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
-
-// syncRegion makes everything that has been stored to the mapping durable.
-func (w *Writer) syncRegion() error {
-	return w.syncFilter("the region")
-}
 
 // Counts returns the number of commits and checkpoints.
 func (w *Writer) Counts() (commits, checkpoints uint64) {

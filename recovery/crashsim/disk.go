@@ -261,9 +261,12 @@ func (d *disk) cleanAll() {
 	d.lostList = d.lostList[:0]
 }
 
-// failSync makes about half of the dirty sectors of some words durable, and drops the other
-// half.
+// failSync makes about half of the dirty sectors of some words durable, and drops the other half. Now
+// and then it does so for all dirty sectors, as if the system had tried to write them by itself.
 func (d *disk) failSync(word, words uint64, rng *rand.Rand) {
+	if rng.IntN(4) == 0 {
+		word, words = 0, uint64(len(d.cache.words))
+	}
 	d.split(word, words, func() { d.failAll(rng) })
 }
 

@@ -14,7 +14,8 @@
 //	                others keep their old content there; all sectors are clean, and
 //	                the cache keeps the new content, as on ext4 and XFS. Once the
 //	                process knows of the failure, a page of 4096 bytes without dirty
-//	                sectors may come back with what the disk has, at a later event
+//	                sectors may come back with what the disk has, at a later event.
+//	                The sync of a part of a file may fail for the whole file
 //	kill -9         the cache stays as it is, dirty sectors too; the heap is gone
 //	power loss      each dirty sector independently takes the content that the disk
 //	                had, or any content that the sector has had since it was last
