@@ -30,7 +30,7 @@ type client struct {
 
 	writing  atomic.Int64        // Server.ticks at the start of the write that waits for the client; 0 if none waits
 	adds     atomic.Pointer[key] // the key whose filter is being changed; see key.stuck
-	changed  bool                // a kept reply is about a write that flush must first make durable; see Config.Sync
+	changed  bool                // a kept reply is about a write (see Config.Sync) or a removal that flush must first make durable
 	unsynced []*key              // the keys of these writes
 }
 

@@ -26,9 +26,10 @@
 // replies to a client wait for a sync, which serves all clients that wait for the same filter. If a
 // sync fails, the client gets an error instead of these replies, and its connection ends.
 //
-// Once the removal of a key is durable, other processes that have its file open answer "maybe" for each
-// item that they do not find, since a new key of this name has another file. After a RENAME they go on
-// with the file, which now has the new name. A follower looks at the old name again after its interval.
+// A command that removes a key replies once this is durable. From then on, other processes that have its
+// file open answer "maybe" for each item that they do not find, since a new key of this name has another
+// file. After a RENAME they go on with the file, which now has the new name. A follower looks at the old
+// name again after its interval.
 //
 // # Where it differs from RedisBloom
 //

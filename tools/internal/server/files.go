@@ -33,6 +33,9 @@ func (d *directory) make(k *key) error {
 	if _, err := os.Lstat(k.path); err == nil {
 		return nil
 	}
+	if err := d.tellRemoved(); err != nil {
+		return err
+	}
 	for _, b := range beside[1:] { // of a filter that somebody else has removed
 		os.Remove(k.path + b)
 	}
@@ -67,16 +70,29 @@ func (d *directory) remove(k *key, overdue bool) (removed bool, err error) {
 	}
 	d.close(k)
 	defer d.change()
-	if f, err := os.OpenFile(k.path, os.O_RDWR, 0); err == nil {
-		defer d.superseded(f)
+	f, err := os.OpenFile(k.path, os.O_RDWR, 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return false, err // such as no free descriptor
 	}
-	for _, b := range beside {
-		if err := os.Remove(k.path + b); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
+	opened := err == nil
+	err = removeFiles(k.path)
+	if opened {
+		d.superseded(f) // before a new key can have the name
+	}
+	if err != nil {
+		return false, err
 	}
 	d.forget(k)
 	return true, nil
+}
+
+func removeFiles(path string) error {
+	for _, b := range beside {
+		if err := os.Remove(path + b); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // change notes that names of files have changed. Call it after the change.
@@ -100,6 +116,17 @@ func (d *directory) superseded(f *os.File) {
 	if many {
 		d.syncNames() // after an error, the next sync tries again
 	}
+}
+
+// tellRemoved tells the readers of removed filters, before a new file can have the name of one.
+func (d *directory) tellRemoved() error {
+	d.names.Lock()
+	waiting := len(d.removed) > 0
+	d.names.Unlock()
+	if !waiting {
+		return nil
+	}
+	return d.syncNames()
 }
 
 // syncNames makes the names of files durable.

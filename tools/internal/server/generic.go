@@ -14,6 +14,7 @@ import (
 
 func del(c *client, args [][]byte) error {
 	n := int64(0)
+	c.changed = true
 	for _, name := range args[1:] {
 		removed, err := c.d.removeKey(string(name))
 		if err != nil {
@@ -22,9 +23,6 @@ func del(c *client, args [][]byte) error {
 		if removed {
 			n++
 		}
-	}
-	if err := c.d.syncNames(); err != nil {
-		return err
 	}
 	return c.int(n)
 }
@@ -89,7 +87,9 @@ func expire(c *client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.d.find(k.name) // removes it if its time is over
+	if c.d.find(k.name) == nil { // removes it if its time is over
+		c.changed = true
+	}
 	return c.int(changed)
 }
 
@@ -197,13 +197,11 @@ func flushAll(c *client, args [][]byte) error {
 	if len(args) == 2 && !same(args[1], "ASYNC") && !same(args[1], "SYNC") {
 		return errSyntax
 	}
+	c.changed = true
 	for _, k := range c.d.all() {
 		if _, err := c.d.remove(k, false); err != nil {
 			return err
 		}
-	}
-	if err := c.d.syncNames(); err != nil {
-		return err
 	}
 	return c.ok()
 }
