@@ -42,10 +42,11 @@ type directory struct {
 	closing int               // how many of taken closeOldest is closing
 	open    map[*key]struct{} // keys whose filters are open
 
-	files   *os.File   // the directory itself, locked: nobody else serves it
-	names   sync.Mutex // a sync of files holds it
-	changed bool       // since the last sync. REQUIRES: names
-	removed []*os.File // filters without a name, whose readers do not know it yet. REQUIRES: names
+	files   *os.File    // the directory itself, locked: nobody else serves it
+	names   sync.Mutex  // a sync of files holds it
+	changed bool        // since the last sync. REQUIRES: names
+	removed []*os.File  // filters without a name, whose readers do not know it yet. REQUIRES: names
+	untold  atomic.Bool // there are such filters
 
 	renames   sync.Mutex // only a rename locks two keys
 	deadlines sync.Mutex // see setDeadline

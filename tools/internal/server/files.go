@@ -111,6 +111,7 @@ const mostRemoved = 16
 func (d *directory) superseded(f *os.File) {
 	d.names.Lock()
 	d.changed, d.removed = true, append(d.removed, f)
+	d.untold.Store(true)
 	many := len(d.removed) >= mostRemoved
 	d.names.Unlock()
 	if many {
@@ -120,10 +121,7 @@ func (d *directory) superseded(f *os.File) {
 
 // tellRemoved tells the readers of removed filters, before a new file can have the name of one.
 func (d *directory) tellRemoved() error {
-	d.names.Lock()
-	waiting := len(d.removed) > 0
-	d.names.Unlock()
-	if !waiting {
+	if !d.untold.Load() {
 		return nil
 	}
 	return d.syncNames()
@@ -145,6 +143,7 @@ func (d *directory) syncNames() error {
 		errs = append(errs, osfile.Supersede(f), f.Close())
 	}
 	d.removed = nil
+	d.untold.Store(false)
 	return errors.Join(errs...)
 }
 
@@ -202,6 +201,9 @@ func (d *directory) claim(name, path string) *key {
 func (d *directory) install(from string, k *key) error {
 	d.close(k)
 	err := d.setDeadline(k, 0)
+	if err == nil && k.fresh {
+		err = d.tellRemoved()
+	}
 	if err == nil {
 		err = mmapfilter.Rename(from, k.path)
 	}

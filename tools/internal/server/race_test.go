@@ -178,20 +178,25 @@ func TestCutShort(t *testing.T) {
 // "certainly not".
 func TestRemovedUnderReader(t *testing.T) {
 	s, p := startOne(t, Config{})
-	for _, remove := range []string{"DEL k", "UNLINK k", "FLUSHALL", "EXPIRE k 0", ""} {
+	for _, remove := range []string{"DEL k", "UNLINK k", "FLUSHALL", "EXPIRE k 0", "", "RENAME"} {
 		p.want("CF.ADD k old", ":1")
+		p.want("CF.ADD other new", ":1")
 		f, err := mmapfilter.OpenReadOnly(filepath.Join(s.Dir, "k.mmf"), nil)
 		must(t, err)
 		defer f.Close()
-		if k := s.dir.find("k"); remove == "" {
+		if k := s.dir.find("k"); remove == "" || remove == "RENAME" {
 			k.expires.Store(1)
 		} else if p.do(remove); !errors.Is(f.Err(), mmapfilter.ErrSuperseded) {
 			t.Errorf("%s: the reader does not know that the key is removed: %v", remove, f.Err())
 		}
-		p.want("CF.ADD k new", ":1")
+		if remove == "RENAME" {
+			p.want("RENAME other k", "+OK")
+		} else {
+			p.want("CF.ADD k new", ":1")
+		}
 		if err := f.Err(); !f.ContainsString("new") || !errors.Is(err, mmapfilter.ErrSuperseded) {
 			t.Errorf("%s: the reader lacks the item of the new key: %v", remove, err)
 		}
-		p.want("DEL k", ":1")
+		p.want("FLUSHALL", "+OK")
 	}
 }
