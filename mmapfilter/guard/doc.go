@@ -172,10 +172,10 @@
 //	    the filter only after a mark, when its delete is durable in the store. A reader that began
 //	    before the delete still finds the key: see View.
 //	G2  A commit needs no further sync. A transaction that puts keys has an entry with their hashes and
-//	    the number of an operation. Open does the operations that the filter lacks. But if
-//	    filter and store differ in identity or token, or if the filter lacks operations that are no
-//	    longer in the outbox, Open rebuilds the filter. An Ordered store has no such entries: Open
-//	    inserts the keys that came into the store after the position of the filter.
+//	    the number of an operation. Open does the operations that the filter lacks. But if filter and
+//	    store differ in identity or token, or if the filter lacks operations that are no longer in the
+//	    outbox, Open rebuilds the filter. An Ordered store has no such entries: Open inserts the keys
+//	    that came into the store after the position of the filter.
 //	G3  With Exact, the filter has each key of the store once. With Rebuild, it has each key, and also
 //	    keys that are gone. It is rebuilt when too many keys are gone, or when it is 90 % full.
 //	G4  For everything else that an engine can do to its keys, the guard follows the operation, or

@@ -347,8 +347,10 @@ func (d *Draft) Publish() error {
 	if err = errors.Join(err, removeSet(d.path), d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
 		err = &CompleteError{d.path, "may not survive a power loss", err}
 	}
-	if e := d.supersedeOld(); e != nil {
-		err = errors.Join(err, &CompleteError{d.path, "is not known to readers of the file that it replaces (K4)", e})
+	if d.old != nil {
+		if e := Supersede(d.old); e != nil {
+			err = errors.Join(err, &CompleteError{d.path, "is not known to readers of the file that it replaces (K4)", e})
+		}
 	}
 	return errors.Join(err, d.release())
 }
@@ -409,14 +411,6 @@ func (d *Draft) leave() error {
 		errs = append(errs, SyncDir(dir))
 	}
 	return errors.Join(errs...)
-}
-
-// supersedeOld is Supersede for the replaced file.
-func (d *Draft) supersedeOld() error {
-	if d.old == nil {
-		return nil
-	}
-	return Supersede(d.old)
 }
 
 // Supersede tells the readers of a file that another file has its place (K4), if the file is a filter

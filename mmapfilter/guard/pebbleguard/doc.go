@@ -1,8 +1,7 @@
 // Package pebbleguard puts a filter in front of a Pebble store, so that reads of absent keys never
 // reach the store. A program changes its call of Open, and the types that it names, such as
 // *pebble.DB. README.md shows a program before and after, and directory guard/example/blockstore has a
-// larger one. Package guard says what the
-// filter promises, and how it keeps these promises.
+// larger one. Package guard says what the filter promises, and how it keeps these promises.
 //
 // A [DB] embeds a pebble.DB, a [Batch] a pebble.Batch, and a [Snapshot] a pebble.Snapshot. Methods
 // that are not declared here come from the embedded type, and none of them writes keys. Writes through

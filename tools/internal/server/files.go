@@ -74,9 +74,8 @@ func (d *directory) remove(k *key, overdue bool) (removed bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return false, err // such as no free descriptor
 	}
-	opened := err == nil
 	err = removeFiles(k.path)
-	if opened {
+	if f != nil {
 		d.superseded(f) // before a new key can have the name
 	}
 	if err != nil {
