@@ -142,26 +142,49 @@ func (f *smallFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) erro
 			return err
 		}
 	}
+	f.step()
 	next.seq, next.ops = f.seq, f.ops
 	f.table, f.durable, f.since = next, next.copied(), nil
 	f.step()
 	return nil
 }
 
-// after returns the filter after a kill, or a power loss.
-func (f *smallFilter) after(r *rand.Rand, power bool) *smallFilter {
+// after returns the filter after a crash that loses all operations since the last sync but the first n.
+func (f *smallFilter) after(n int) *smallFilter {
 	if f == nil {
 		return nil
 	}
-	c := &smallFilter{name: f.name, table: f.table.copied()}
-	if power {
-		c.table = f.durable.copied()
-		for _, o := range f.since[:r.IntN(len(f.since)+1)] {
-			_, _ = c.table.do(o)
-		}
+	t := f.durable.copied()
+	for _, o := range f.since[:n] {
+		_, _ = t.do(o)
 	}
-	c.durable = c.table.copied()
-	return c
+	return &smallFilter{name: f.name, table: t, durable: t.copied()}
+}
+
+// simulate makes a guard use a smallFilter, which takes hashes with the same remainder for one another.
+// Each step may be the last before a crash.
+func simulate(o *Options, filter **smallFilter, remainder uint64, random func() uint64, step func()) *Options {
+	o.Hooks = &guarded.Hooks{
+		Manual: true,
+		Random: random,
+		Create: func(_ string, o *mmapfilter.Options) (guarded.Filter, error) {
+			step()
+			next := &table{copies: map[uint64]int{}, remainder: remainder, room: int(o.Capacity)}
+			if *filter != nil {
+				next.ops = (*filter).ops // the new file counts on
+			}
+			*filter = &smallFilter{name: o.Normalisation, table: next, durable: next.copied(), step: step}
+			return *filter, nil
+		},
+		Open: func(string) (guarded.Filter, error) {
+			if *filter == nil {
+				return nil, errOther
+			}
+			(*filter).step = step
+			return *filter, nil
+		},
+	}
+	return o
 }
 
 // A history is a store with an outbox, and its filter, through several lives of a guard. A life may end
@@ -203,27 +226,19 @@ func (h *history) step() {
 
 func (h *history) options() *Options {
 	o := (&Options{Capacity: h.capacity, Deletes: h.mode}).WithDefaults("f", h.mode)
-	o.Hooks = &guarded.Hooks{
-		Manual: true,
-		Random: h.Uint64,
-		Create: func(_ string, o *mmapfilter.Options) (guarded.Filter, error) {
-			h.step()
-			next := &table{copies: map[uint64]int{}, remainder: h.remainder, room: int(o.Capacity)}
-			if h.filter != nil {
-				next.ops = h.filter.ops // the new file counts on
-			}
-			h.filter = &smallFilter{name: o.Normalisation, table: next, durable: next.copied(), step: h.step}
-			return h.filter, nil
-		},
-		Open: func(string) (guarded.Filter, error) {
-			if h.filter == nil {
-				return nil, errOther
-			}
-			h.filter.step = h.step
-			return h.filter, nil
-		},
+	return simulate(o, &h.filter, h.remainder, h.Uint64, h.step)
+}
+
+// copied returns the filter after a kill, or after a power loss, which loses some operations.
+func (h *history) copied(power bool) *smallFilter {
+	n := 0
+	if h.filter != nil {
+		n = len(h.filter.since)
 	}
-	return o
+	if power {
+		n = h.IntN(n + 1)
+	}
+	return h.filter.after(n)
 }
 
 func (h *history) begin() {
@@ -303,7 +318,7 @@ func (h *history) live() (closed bool) {
 			_ = h.g.Rebuild(h.t.Context()) // fails if there is no room, or if a transaction is under way
 			h.store.read = nil
 		case 2:
-			h.images = append(h.images, image{h.store.reopen(true), h.filter.after(h.Rand, h.IntN(2) == 0)})
+			h.images = append(h.images, image{h.store.reopen(true), h.copied(h.IntN(2) == 0)})
 		default:
 			h.transactions()
 		}
@@ -330,13 +345,13 @@ func TestHistories(t *testing.T) {
 			for range 7 {
 				power := !h.live() && h.IntN(2) == 0
 				h.store = h.store.reopen(!power || h.IntN(2) == 0)
-				h.filter = h.filter.after(h.Rand, power)
-				h.images = append(h.images, image{h.store.reopen(true), h.filter.after(h.Rand, false)})
+				h.filter = h.copied(power)
+				h.images = append(h.images, image{h.store.reopen(true), h.copied(false)})
 				if old := h.images[h.IntN(len(h.images))]; h.IntN(4) == 0 {
 					h.store = old.rows.reopen(true)
 				}
 				if old := h.images[h.IntN(len(h.images))]; h.IntN(4) == 0 {
-					h.filter = old.filter.after(h.Rand, false)
+					h.filter = old.filter.after(0)
 				}
 			}
 		}

@@ -1,16 +1,11 @@
 package guard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"testing"
-
-	"github.com/zeebo/xxh3"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
 // A disk has a store with versions, such as Badger, and the filter beside it. Each step that a guard
@@ -21,20 +16,17 @@ type disk struct {
 	soon      int // the number of steps from meanwhile to the crash
 	meanwhile func()
 	store     ordered
-	filter    *diskFilter
+	filter    *smallFilter
 	random    uint64
 }
 
 var errCrash = errors.New("crash")
 
 // newDisk returns a disk with a store and a filter. The filter may be nil.
-func newDisk(r *rows, filter *diskFilter) *disk {
+func newDisk(r *rows, filter *smallFilter) *disk {
 	d := &disk{filter: filter}
 	r.write = func(Changes) { d.step() }
 	d.store = ordered{rows: r, position: d.step}
-	if filter != nil {
-		filter.disk = d
-	}
 	return d
 }
 
@@ -67,108 +59,10 @@ func (r *rows) reopen(keep bool) *rows {
 	return c
 }
 
-// A diskFilter is an exact filter. A crash sets it back to what it was at the last sync.
-type diskFilter struct {
-	disk      *disk
-	name      string
-	has       map[uint64]bool
-	durable   map[uint64]bool
-	seq       uint64
-	room      int
-	instant   bool // a rebuild is under way and its instant has passed
-	sinceThen []uint64
-}
-
-func (f *diskFilter) Hash(key []byte) uint64          { return xxh3.Hash(key) | 1 }
-func (f *diskFilter) Normalisation() string           { return f.name }
-func (f *diskFilter) ContainsHash(h uint64) bool      { return f.has[h] }
-func (f *diskFilter) Len() uint64                     { return uint64(len(f.has)) }
-func (f *diskFilter) Cap() uint64                     { return uint64(f.room) }
-func (f *diskFilter) TargetRate() float64             { return defaultRate }
-func (f *diskFilter) DurableSeq() uint64              { return f.seq }
-func (f *diskFilter) DurableOps() uint64              { return 0 }
-func (f *diskFilter) Seal(context.Context) error      { return nil }
-func (f *diskFilter) Close() error                    { return nil }
-func (f *diskFilter) DeleteHash(uint64) (bool, error) { panic("only Exact deletes") }
-
-func (f *diskFilter) ContainsHashes(hashes []uint64, found []bool) {
-	for i, h := range hashes {
-		found[i] = f.has[h]
-	}
-}
-
-func (f *diskFilter) InsertHashes(hashes []uint64, _ bool) (n, added int, err error) {
-	f.disk.step()
-	for _, h := range hashes {
-		if !f.has[h] {
-			if len(f.has) == f.room {
-				return n, added, mmapfilter.ErrFull
-			}
-			f.has[h] = true
-			added++
-		}
-		if n++; f.instant {
-			f.sinceThen = append(f.sinceThen, h)
-		}
-	}
-	return n, added, nil
-}
-
-func (f *diskFilter) Sync() error {
-	f.disk.step()
-	f.durable = maps.Clone(f.has)
-	return nil
-}
-
-func (f *diskFilter) SyncAtFunc(seq func(uint64) uint64) error {
-	err := f.Sync()
-	f.seq = seq(0)
-	return err
-}
-
-func (f *diskFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error {
-	keys, err := o.Keys()
-	if err != nil {
-		return err
-	}
-	f.instant, f.sinceThen = true, nil
-	next := map[uint64]bool{}
-	for key, err := range keys {
-		if err != nil {
-			return err
-		}
-		f.disk.step()
-		next[f.Hash(key)] = true
-	}
-	for _, h := range append(o.Hashes(), f.sinceThen...) {
-		next[h] = true
-	}
-	f.disk.step()
-	f.instant, f.room = false, int(o.CapacityFor(uint64(len(next))))
-	f.has, f.durable = next, maps.Clone(next)
-	f.disk.step()
-	return nil
-}
-
 func (d *disk) options() *Options {
 	o := (&Options{Capacity: 4}).WithDefaults("f", Rebuild)
-	o.Hooks = &guarded.Hooks{
-		Manual: true,
-		Random: func() uint64 { d.random++; return d.random<<baseBits | d.random },
-		Create: func(_ string, o *mmapfilter.Options) (guarded.Filter, error) {
-			d.step()
-			d.filter = &diskFilter{disk: d, name: o.Normalisation, room: int(o.Capacity)}
-			d.filter.has, d.filter.durable = map[uint64]bool{}, map[uint64]bool{}
-			return d.filter, nil
-		},
-		Open: func(string) (guarded.Filter, error) {
-			if d.filter == nil {
-				return nil, errOther
-			}
-			return d.filter, nil
-		},
-	}
-	return o
+	random := func() uint64 { d.random++; return d.random<<baseBits | d.random }
+	return simulate(o, &d.filter, math.MaxUint64, random, d.step)
 }
 
 // live uses a guard as a program does, up to the crash at step number crash. If soon is not 0, a
@@ -220,19 +114,12 @@ func (d *disk) mustShow(t *testing.T, g *Guard) {
 	}
 }
 
-// copied returns the disk after a crash. keep says that no transaction is lost.
+// copied returns the disk after a crash, which loses what the filter has done since its last sync. keep
+// says that no transaction is lost.
 func (d *disk) copied(keep bool) *disk {
-	c := newDisk(d.store.reopen(keep), d.filter.copied())
+	c := newDisk(d.store.reopen(keep), d.filter.after(0))
 	c.random = d.random
 	return c
-}
-
-// copied returns the filter after a crash.
-func (f *diskFilter) copied() *diskFilter {
-	if f == nil {
-		return nil
-	}
-	return &diskFilter{name: f.name, has: maps.Clone(f.durable), durable: f.durable, seq: f.seq, room: f.room}
 }
 
 // mustOpen opens the store, and checks that no key is hidden.
@@ -259,9 +146,7 @@ func TestEveryCrash(t *testing.T) {
 				for _, keep := range []bool{false, true} {
 					after.copied(keep).mustOpen(t)
 					older := after.copied(keep)
-					if older.filter = d.filter.copied(); older.filter != nil {
-						older.filter.disk = older
-					}
+					older.filter = d.filter.after(0)
 					older.mustOpen(t)
 					lives += 2
 				}
